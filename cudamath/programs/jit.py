@@ -205,7 +205,8 @@ class _Compiled:
         if program.device >= 0 and on_one_device(program) and not program.reads:
             most = most_copied(program)
             if most >= 0:
-                self.run = Graphed(self.run, frozenset(self.written), most)
+                graphed = Graphed(self.plain, frozenset(self.written), most)
+                self.run = lambda *arrays: graphed.again([*arrays])
         made = {block: i for i, block in enumerate(program.made())}
         for leaf, result in zip(leaves, program.results, strict=True):
             if isinstance(result, View):
@@ -548,7 +549,12 @@ class _Call:
         self.passed: list[Any] = []
         self.constants: list[Any] = []
         parts: list[Any] = []
-        for i, leaf in enumerate(self.leaves):
+        alike = all([leaf.__class__ is ndarray for leaf in self.leaves])
+        if alike:  # hundreds of weights: without the loop below
+            self.positions = [*range(len(self.leaves))]
+            self.arrays, self.passed = [*self.leaves], [*self.leaves]
+            parts = [(x._layout, ndarray) for x in self.arrays]
+        for i, leaf in enumerate(() if alike else self.leaves):
             if isinstance(leaf, ndarray):
                 x = leaf
             elif isinstance(leaf, np.ndarray) or type(leaf) in NUMPY_SCALARS:

@@ -21,6 +21,8 @@ Special functions have a record of their own, results/<device>/special.json (`--
 errors in ulp of the exact result, which mpmath computed, in the regions of their domains where the
 tests look (tests/support/special_domains.py), ours and SciPy's.
 
+`--only special.dawsn special.erfi` measures these and puts them into the record that is there.
+
 To measure in parts, perhaps in parallel on several GPUs, and merge into
 results/<device>/ and the table:
 
@@ -332,11 +334,11 @@ def of_work(index: int, device: str) -> list[dict[str, Any]]:
     return [result for result in results if result is not None]
 
 
-def measure(device: str, jobs: int, part: int = 1, parts: int = 1) -> list[dict[str, Any]]:
-    """All functions, or of so many parts one, by so many processes: on a GPU most of the time goes
-    into compiling kernels. Those of large arrays, which take longest, are begun first."""
+def measure(device: str, jobs: int, chosen: Iterable[int]) -> list[dict[str, Any]]:
+    """These functions, by so many processes: on a GPU most of the time goes into compiling kernels.
+    Those of large arrays, which take longest, are begun first."""
     run = functools.partial(of_work, device=device)
-    chosen = sorted(range(part - 1, len(WORK), parts), reverse=True)
+    chosen = sorted(chosen, reverse=True)
     if jobs == 1:
         return [result for i in track(chosen, "accuracy") for result in run(i)]
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
@@ -369,6 +371,21 @@ def taken(files: Sequence[pathlib.Path]) -> dict[str, Any]:
         "parts": 1,
         "rows": [row for record in records for row in record["rows"]],
     }
+
+
+def added(record: dict[str, Any], names: Sequence[str], device: str, jobs: int) -> dict[str, Any]:
+    """A record with these functions measured now: their rows tell of which commit and date they
+    are. ValueError for a name of no function, and for the record of another device."""
+    known = {row.name for _, row in WORK}
+    if unknown := sorted({*names} - known):
+        raise ValueError(f"only: no such functions: {', '.join(unknown)}")
+    here = environment(device)
+    if record["device"] != here["device"]:
+        raise ValueError(f"only: the record is of {record['device']}, this is {here['device']}")
+    rows = measure(device, jobs, [i for i, (_, row) in enumerate(WORK) if row.name in names])
+    own = {key: here[key] for key in ("commit", "date")}
+    kept = [row for row in record["rows"] if row["op"] not in names]
+    return {**record, "rows": [*kept, *[row | own for row in rows]]}
 
 
 def expected_functions() -> set[str]:
@@ -547,6 +564,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="measure nothing: put these records into results/<device>",
     )
     parser.add_argument(
+        "--only",
+        nargs="+",
+        metavar="FUNCTION",
+        help="measure these functions, and put them into the record that is there",
+    )
+    parser.add_argument(
         "--special", action="store_true", help="measure the special functions alone, beside mpmath"
     )
     parser.add_argument("--table", action="store_true", help="only write accuracy.md anew")
@@ -565,9 +588,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     elif arguments.take:
         record = taken(arguments.take)
         write(record, RESULTS / record["folder"])
+    elif arguments.only:
+        place = arguments.out or RESULTS / folder(arguments.device)
+        record = json.loads((place / "accuracy.json").read_text())
+        write(added(record, arguments.only, arguments.device, arguments.jobs), place)
     elif not arguments.table:
         part, parts = map(int, arguments.part.split("/"))
-        rows = measure(arguments.device, arguments.jobs, part, parts)
+        chosen = range(part - 1, len(WORK), parts)
+        rows = measure(arguments.device, arguments.jobs, chosen)
         place = folder(arguments.device)
         record = {
             **environment(arguments.device),

@@ -84,6 +84,28 @@ def test_parts_make_one_record(tmp_path, monkeypatch):
         accuracy.main(["--take", files[1]])
 
 
+def test_single_functions_are_put_into_a_record(tmp_path, monkeypatch):
+    """The other rows stay as they are; the new ones stand in their order, with their commit."""
+    chosen = [work for work in accuracy.WORK if work[1].name in ("exp", "fmod", "sqrt")]
+    monkeypatch.setattr(accuracy, "COUNT", 50)
+    file, options = tmp_path / "accuracy.json", ["--device", "cpu", "--out", str(tmp_path)]
+    monkeypatch.setattr(accuracy, "WORK", [work for work in chosen if work[1].name != "fmod"])
+    assert accuracy.main(options) == 0
+    before = json.loads(file.read_text())
+    monkeypatch.setattr(accuracy, "WORK", chosen)
+    assert accuracy.main([*options, "--only", "fmod"]) == 0
+    after = json.loads(file.read_text())
+    assert [row["op"] for row in after["rows"][::4]] == [row.name for _, row in chosen]
+    assert [row for row in after["rows"] if row["op"] != "fmod"] == before["rows"]
+    own = {(row["commit"], row["date"]) for row in after["rows"] if row["op"] == "fmod"}
+    assert own == {(before["commit"], before["date"])}
+    with pytest.raises(ValueError, match="^only: no such functions: fmodd"):
+        accuracy.main([*options, "--only", "fmodd"])
+    file.write_text(json.dumps({**before, "device": "another"}))
+    with pytest.raises(ValueError, match="^only: the record is of another, this is "):
+        accuracy.main([*options, "--only", "fmod"])
+
+
 def test_special_functions_are_recorded(tmp_path, monkeypatch):
     """Beside mpmath, ours and SciPy's; the table has them."""
     chosen = {name: accuracy.REGIONS[name] for name in ("erf", "sici[1]")}

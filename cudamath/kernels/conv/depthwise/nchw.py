@@ -43,6 +43,8 @@ conv2d forward, f32, 64x96x56x56 * 96x1x7x7, stride 1, groups 96; NVIDIA H200, c
 from __future__ import annotations
 
 import functools
+import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -241,6 +243,28 @@ def filler(dtype: np.dtype, width: int, threads: int = THREADS) -> Any:
     return fill
 
 
+ELEMENT = re.compile(r"\w+\[[^]]+\]")
+
+
+def meeting(arguments: str, terms: Sequence[str]) -> Any:
+    """Device function (v, n0, t0, <arguments>) of terms `a[i] += b[j] * c[k]; ...`. Each element is
+    read into a variable, and written when all is added: an access of an array takes a compiler
+    longer than ten products of variables."""
+    statements = [statement for term in terms for statement in term.split("; ")]
+    names: dict[str, str] = {}
+    for statement in statements:
+        for element in ELEMENT.findall(statement):
+            names.setdefault(element, f"e{len(names)}")
+    changed = dict.fromkeys([statement.partition(" += ")[0] for statement in statements])
+    lines = [
+        *[f"{name} = {element}" for element, name in names.items()],
+        *[ELEMENT.sub(lambda found: names[found[0]], statement) for statement in statements],
+        *[f"{element} = {names[element]}" for element in changed],
+    ]
+    source = "".join([f"    {line}\n" for line in lines])
+    return device_function(compiled(f"def meet(v, n0, t0, {arguments}):\n{source}", "meet", {}))
+
+
 def straight(how: Scheme, arguments: str, term: str, C: Any) -> Any:
     """Device function (slab, at, pitch, v, <arguments>) that walks down the rows below a strip,
     written out: loops of which most steps meet nothing are not unrolled.
@@ -249,14 +273,12 @@ def straight(how: Scheme, arguments: str, term: str, C: Any) -> Any:
     result `n` of the strip meets tap `t` at number `k` of the row. It is written once, for the
     results and taps of one row each, which begin at n0 and t0 (i64: Numba would compile a function
     anew for every literal argument)."""
-    body = [
-        "    " + term.format(n=f"n0 + {j}", t=f"t0 + {s}", k=k)
+    terms = [
+        term.format(n=f"n0 + {j}", t=f"t0 + {s}", k=k)
         for k in range(4 * how.vectors)
         for j, s in how.columns.pairs(how.left + k)
     ]
-    meet = device_function(
-        compiled("\n".join([f"def meet(v, n0, t0, {arguments}):", *body, ""]), "meet", {})
-    )
+    meet = meeting(arguments, terms)
     lines = [f"def strip(slab, at, pitch, v, {arguments}):"]
     for row in range(how.height):
         lines += [

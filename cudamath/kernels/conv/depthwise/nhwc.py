@@ -42,7 +42,7 @@ from ...lib.vector_io import fetcher, inside_bits, writer
 from ..geometry import numbers
 from ..problem import Problem, add_bias
 from ..wgrad_simt import strips_summed
-from .nchw import Axis, Scheme, read_as
+from .nchw import Axis, Scheme, meeting, read_as
 
 if not SIMULATOR:
     from ...ptx.predicated_access import LOADS, STORES
@@ -219,18 +219,15 @@ def _strip(dtype: np.dtype, how: Scheme, width: int, arguments: str, term: str) 
         for k in range(span):
             widen(r, k * words, v, k * width)
 
-    body = [
-        "    "
-        + term.format(
+    terms = [
+        term.format(
             n=f"{width} * (n0 + {j}) + {e}", t=f"{width} * (t0 + {s}) + {e}", k=k * width + e
         )
         for k in range(span)
         for j, s in how.columns.pairs(low + k)
         for e in range(width)
     ]
-    meet = device_function(
-        compiled("\n".join([f"def meet(v, n0, t0, {arguments}):", *body, ""]), "meet", {})
-    )
+    meet = meeting(arguments, terms)
     lines = [f"def strip(x, at, pitch, channels, rows, columns, now, ahead, v, {arguments}):"]
     held = ("now", "ahead")
     for row in range(how.height + 1):

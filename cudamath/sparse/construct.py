@@ -4,6 +4,7 @@ products, triangles."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -366,6 +367,21 @@ def _distinct(generator: Any, size: int, count: int) -> ndarray:
     return found[generator.permutation(found.size)[:count]]
 
 
+def _under_either_name(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a function whose `rng` has another name, `random_state`: SciPy's was so named, and
+    CuPy's is."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if "random_state" in kwargs:
+            if "rng" in kwargs:
+                raise TypeError(f"{function.__name__}: wants one of rng and random_state, got both")
+            kwargs["rng"] = kwargs.pop("random_state")
+        return function(*args, **kwargs)
+
+    return call
+
+
 def _random(
     name: str,
     kinds: Kinds,
@@ -399,6 +415,7 @@ def _random(
 
 
 @speaks_for("random_array")
+@_under_either_name
 def random_array(
     shape: Any,
     *,
@@ -421,7 +438,7 @@ def random_array(
     dtype : dtype, optional
         Of the values; integers are drawn from their whole range.
     rng : int or cm.random.Generator, optional
-        The source of randomness.
+        The source of randomness; `random_state` is another name of it.
     data_sampler : callable, optional
         ``data_sampler(size=n)`` gives the values; uniform from 0 to 1 by default.
 
@@ -441,6 +458,7 @@ def random_array(
 
 
 @speaks_for("random")
+@_under_either_name
 def random(
     m: int,
     n: int,
@@ -465,7 +483,7 @@ def random(
     dtype : dtype, optional
         Of the values.
     rng : int or cm.random.Generator, optional
-        The source of randomness.
+        The source of randomness; `random_state` is another name of it.
     data_rvs : callable, optional
         ``data_rvs(n)`` gives the values; uniform from 0 to 1 by default.
 
@@ -485,6 +503,7 @@ def random(
 
 
 @speaks_for("rand")
+@_under_either_name
 def rand(
     m: int, n: int, density: float = 0.01, format: str = "coo", dtype: Any = None, rng: Any = None
 ) -> Any:
@@ -503,7 +522,7 @@ def rand(
     dtype : dtype, optional
         Of the values.
     rng : int or cm.random.Generator, optional
-        The source of randomness.
+        The source of randomness; `random_state` is another name of it.
 
     Returns
     -------

@@ -77,7 +77,10 @@ def _simple(name: str, x: Any, part: Any) -> Any:
         return part.toarray()
     if isinstance(part, (int, np.integer)) and not isinstance(part, bool):
         return int(part)
-    array = asarray(part, device=x.device)
+    try:
+        array = asarray(part, device=x.device)
+    except TypeError:  # no numbers
+        raise IndexError(f"{name}: wants integers, slices or masks, got {part!r}") from None
     if not array.size and array.dtype.kind == "f":
         array = array.astype(np.int64)
     if array.dtype.kind not in "iub":

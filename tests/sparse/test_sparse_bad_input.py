@@ -72,6 +72,8 @@ CASES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: A[0, 0, 0], IndexError, r"too many indices for shape (2, 3)"),
     (lambda: A[..., ...], IndexError, "one ellipsis"),
     (lambda: A[[0.5]], IndexError, "wants integers, slices or masks, got float64"),
+    (lambda: A["foo"], IndexError, "wants integers, slices or masks, got 'foo'"),
+    (lambda: A[{1: 2}], IndexError, "wants integers, slices or masks, got {1: 2}"),
     (lambda: A[np.ones((3, 3), bool)], IndexError, r"mask of shape (3, 3) does not fit (2, 3)"),
     (lambda: A[[0, 1], [0, 1, 2]], IndexError, r"(2,) and (3,)"),
     (lambda: A.sum(axis=2), (ValueError, IndexError), "sum: "),

@@ -151,3 +151,13 @@ def test_columns_of_matrices_keep_their_format():
     for kind in ("csr", "csc"):
         matrix = getattr(S, f"{kind}_matrix")(np.eye(3))
         assert matrix.getcol(1).format == kind and matrix.getcol(1).shape == (3, 1)
+
+
+@pytest.mark.parametrize("name", ["random_array", "random", "rand"])
+def test_the_source_of_randomness_has_two_names(name):
+    function = getattr(cm.sparse, name)
+    shape = ((6, 7),) if name == "random_array" else (6, 7)
+    one, other = function(*shape, density=0.5, rng=3), function(*shape, density=0.5, random_state=3)
+    np.testing.assert_array_equal(one.toarray().to_numpy(), other.toarray().to_numpy())
+    with pytest.raises(TypeError, match=f"^{name}: wants one of rng and random_state, got both"):
+        function(*shape, rng=3, random_state=3)

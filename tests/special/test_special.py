@@ -199,6 +199,25 @@ def test_betaincc_by_logarithms(arguments, truth, device):
     assert abs(result[0] - truth) <= 2 * np.spacing(truth)
 
 
+def test_probabilities_are_from_0_to_1(device):
+    """Of shapes of all sizes; beside huge ones the argument's distance to 1 decides."""
+    rng = np.random.default_rng(4)
+    for least, most in ((1e-300, 1), (1e-30, 1e30)):
+        a, b, x = np.exp(rng.uniform(np.log(least), np.log(most), (3, 2000)))
+        for name, arguments in (
+            ("betainc", (a, b, np.minimum(x, 1))),
+            ("betaincc", (a, b, np.minimum(x, 1))),
+            ("gammainc", (a, x)),
+            ("gammaincc", (a, x)),
+            ("fdtr", (a, b, x)),
+        ):
+            result = ours(name, list(arguments), device)
+            assert result.min() >= 0 and result.max() <= 1, name
+    shapes = [np.array([2.282222821761657, 5.45]), np.array([1.5633415548139344e19, 4.5e22])]
+    near_0 = np.array([1.8510723752991437e-28, 2.3e-30])
+    np.testing.assert_array_equal(ours("betaincc", [*shapes, near_0], device), 1)
+
+
 @pytest.mark.parametrize(
     "name, arguments, truth",
     [

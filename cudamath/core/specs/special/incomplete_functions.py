@@ -225,11 +225,10 @@ def gamma_part_by(a, x, upper, power):
     y = power if power == power else gamma_power(a, x)
     if y == 0.0:
         return 1.0 if upper == small else 0.0
-    if small:
-        y *= gamma_series(a, x)
-        return 1.0 - y if upper else y
-    y *= gamma_fraction(a, x)
-    return y if upper else 1.0 - y
+    y *= gamma_series(a, x) if small else gamma_fraction(a, x)
+    if y > 1.0:  # by rounding
+        y = 1.0
+    return y if upper != small else 1.0 - y
 
 
 def gammainc(a, x):
@@ -433,7 +432,7 @@ def beta_part(a, b, x, xl, y, yl):
     """The regularized lower incomplete beta function; y = 1 - x."""
     by_series = b * x <= 1.0 and x <= 0.7
     near_1 = b <= 1.0 and y < 0.1 and a * y <= 0.6  # where the fraction would lose digits
-    swapped = not by_series and (x > a / (a + b) or near_1)
+    swapped = not by_series and (b * x > a * y or near_1)
     part = 0.0
     for again in range(2):  # a loop: so the compiler has one copy of the functions
         if again == 1 or swapped:
@@ -452,6 +451,8 @@ def beta_part(a, b, x, xl, y, yl):
             part *= 1.0 / a + total
         elif part != 0.0:
             part *= beta_fraction(a, b, x, xl, y, yl)
+        if part > 1.0:  # by rounding
+            part = 1.0
         if again == 1:
             return part
         if not (swapped and part > 0.5 and y < 0.98):

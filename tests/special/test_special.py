@@ -231,11 +231,17 @@ def test_probabilities_are_from_0_to_1(device):
             (0.055881094208618524, 3.6114454655687935, 0.9997565558435806),
             0.7116559928632104,
         ),
+        (
+            "betaincinv",
+            (1.0040527537961421, 5.3329025766012785, 1.321601640015848e-233),
+            2.161283751891222e-233,
+        ),
         ("lambertw", (-0.36726494009050126,), -0.9432855205972521),
     ],
 )
 def test_what_decides_is_a_distance(name, arguments, truth, device):
-    """From a probability to 1, from an argument to the branch point; mpmath's numbers."""
+    """From a probability to 1, from an argument to the branch point; or a first term beyond which a
+    guess lies. mpmath's numbers."""
     result = ours(name, [np.array([a]) for a in arguments], device)
     assert abs(result[0] - truth) <= 3 * np.spacing(abs(truth))
 

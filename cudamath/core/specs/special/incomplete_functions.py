@@ -571,8 +571,10 @@ def beta_inverse_of_half(a, b, p):
     """beta_inverse of p up to a half."""
     x = min(max(beta_guess(a, b, p), 0.0), 1.0)
     log_beta = betaln(a, b)
-    if x < 1e-290:
-        return math.exp((math.log(p) + math.log(a) + log_beta) / a), 1.0
+    if x < 1e-200:  # the first term of the series says more
+        x = math.exp((math.log(p) + math.log(a) + log_beta) / a)
+        if x < 1e-305:
+            return x, 1.0
     mirrored = x > 0.5
     part = max(1.0 - x, 2.0**-54) if mirrored else x  # the smaller one
     low = 0.0

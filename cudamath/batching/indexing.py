@@ -57,8 +57,9 @@ def gather_grad(call: Call) -> Any:
 
 rules["index"] = rules["take"] = gathered
 rules["index_grad"] = gather_grad
-rules["index_add (places)"] = rules["index_add (sums)"] = refused(
-    "a program makes it of sums that are batched already"
+rules |= dict.fromkeys(
+    [f"index_add ({part})" for part in ("places", "sums", "sources", "chosen sums")],
+    refused("a program makes it of sums that are batched already"),
 )
 
 

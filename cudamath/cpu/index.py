@@ -145,6 +145,22 @@ def sums_of_sorted(g, keys, order, *, shape):
     return gather_grad(g[order], keys.astype(np.int64), shape=shape, axis=0)
 
 
+def sorted_sources(index, order, *, rows):
+    """Places of rows of a table, in the order of the sums that they go to."""
+    if ((index < -rows) | (index >= rows)).any():
+        raise IndexError(f"index: an index is out of range of {rows} rows")
+    places = np.where(index < 0, index + rows, index)
+    return places[order].astype(np.uint32 if rows < 2**32 else np.uint64)
+
+
+def sums_of_chosen(table, keys, sources, *weights, shape):
+    """Zeros of ``shape`` with table[sources[j]], times weights[j], added at keys[j]."""
+    g = table[sources]
+    for each in weights:
+        g = g * each.reshape(-1, *[1] * (g.ndim - 1))
+    return gather_grad(g, keys.astype(np.int64), shape=shape, axis=0)
+
+
 def index_add(x, index, values, *, axis):
     """x with values[..., j, ...] added at index[j] along an axis."""
     sums = np.full(

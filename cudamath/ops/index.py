@@ -86,7 +86,7 @@ _gather_grad = Op(
         *(None for _ in indices),
     ),
 )
-#: Of several sums by one index (programs/shared_sorts.py).
+#: Of sums by one index (programs/shared_sorts.py).
 _sorted_places = Op(
     "index_add (places)",
     cpu="index.sorted_places",
@@ -96,6 +96,16 @@ _sums_of_sorted = Op(
     "index_add (sums)",
     cpu="index.sums_of_sorted",
     cuda="index.scatter_add_sorted.sums_of_sorted",
+)
+_sorted_sources = Op(
+    "index_add (sources)",
+    cpu="index.sorted_sources",
+    cuda="index.scatter_add_sorted.sorted_sources",
+)
+_sums_of_chosen = Op(
+    "index_add (chosen sums)",
+    cpu="index.sums_of_chosen",
+    cuda="index.scatter_add_sorted.sums_of_chosen",
 )
 _index_add = Op(
     "index_add",

@@ -48,6 +48,7 @@ from .shared_sorts import shared_sorts
 from .simplify import edited
 from .slices import joined, sliced
 from .small_products import SmallProduct, written_out
+from .sums_into_copies import sums_into_copies
 
 MOST = 128  # nodes of a region
 RUN = 32  # bytes: the shortest runs of memory that a kernel writes into a joined array: a sector
@@ -197,7 +198,8 @@ def rule(op: Any) -> tuple[str, str]:
 def fused(program: Program) -> Program:
     """The program with one node in place of each region that can be fused."""
     program = common_factors(row_products(program))
-    program = shared_sorts(through_doors(gathered_products(program)))
+    program = gathered_products(sums_into_copies(program))
+    program = shared_sorts(through_doors(program))
     program = products_at_once(program)
     program = with_residuals(program, lambda node: not fusible(node))
     program = biases_apart(program, lambda node: not fusible(node))

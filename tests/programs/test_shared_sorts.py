@@ -47,6 +47,26 @@ def beside_others(x, y, one, other):
     return a, b, c, cm.index_add(cm.zeros((ROWS, 3), x.dtype), places, x)
 
 
+def spread(x, y, one, other):
+    """What each row of a table gets from others: written in place, with weights, without, by one
+    vector, and into what is no zeros."""
+    table, weight, source = x[:ROWS], y[:, 0], other
+    zeros = cm.zeros_like(table)
+    a = zeros.at[one].add(table[source] * weight[:, None])
+    b = zeros.at[one].add(a[source - ROWS])
+    c = cm.zeros(ROWS, x.dtype)
+    cm.add_at(c, one, weight * b[:, 0][source])
+    return a, b, c, table.at[one].add(b[source])
+
+
+def kept_rows(x, y, one, other):
+    """Rows that are needed beside the sum, or whose table changes before it, are written."""
+    table, zeros = x[:ROWS].copy(), cm.zeros((ROWS, 3), x.dtype)
+    rows, more = table[other], table[other] * y
+    table += 1
+    return cm.index_add(zeros, one, rows), cm.index_add(zeros, one, more), rows, table
+
+
 def compared(function) -> Program:
     """The program on an emulated GPU, whose values are NumPy's in float64, nearly."""
     x, y, one, other = arrays()
@@ -78,6 +98,36 @@ def test_gradients_of_gathers_share_it() -> None:
     program = compared(by_gradients)
     assert names(program).count("index_add (places)") == 1
     assert names(program).count("index_add (sums)") == 2
+
+
+def test_rows_are_read_where_an_index_chooses_them() -> None:
+    program = compared(spread)
+    assert names(program).count("index_add (chosen sums)") == 3
+    assert names(program).count("index_add (places)") == 1
+    assert not {"add_at", "copy"} & {*names(program)}
+    assert "sums: 4 by an index write into no copy" in program.notes
+
+
+def test_rows_that_others_need_are_written() -> None:
+    assert "index_add (chosen sums)" not in names(compared(kept_rows))
+
+
+def test_what_is_read_or_written_meanwhile_stays_a_write() -> None:
+    """What was read before, what is written twice, what is added to itself, and a maximum."""
+
+    def function(x, y, one, other):
+        a, b, c, d = (cm.zeros((ROWS, 3), x.dtype) for _ in range(4))
+        seen = a[:2] + 1
+        cm.add_at(a, one, x)
+        cm.add_at(b, one, x)
+        cm.add_at(b, other, y)
+        c += 1
+        cm.add_at(c, one, c[other])
+        cm.maximum_at(d, one, x)
+        return seen, a, b, c, d
+
+    program = compared(function)
+    assert names(program).count("add_at") == 5
 
 
 def test_other_sums_stay() -> None:
@@ -128,6 +178,45 @@ def test_kernels_in_the_simulator(dtype: str) -> None:
     sums, exact = simulate(plan, g, keys, order), np.zeros((9, 5))
     np.add.at(exact, places, g.astype(np.float64))
     np.testing.assert_allclose(sums, exact, 1e-5 if dtype == "float32" else 1e-13, 1e-6)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("columns", [(), (5,)])
+def test_sums_of_chosen_rows_in_the_simulator(dtype: str, scaled: bool, columns: tuple) -> None:
+    rng = np.random.default_rng(5)
+    table, weights = rng.normal(size=(7, *columns)).astype(dtype), rng.normal(size=200)
+    weights = weights.astype(dtype)
+    places, index = rng.integers(0, 9, 200), rng.integers(-7, 7, 200)
+    places[:80] = 4  # over several chunks
+    places[places == 2] = 3  # nothing is added there
+    order = np.argsort(places, kind="stable")
+    keys = places[order].astype(np.uint32)
+
+    def layout(array):
+        return cm.asarray(array, device="cpu")._layout
+
+    plan = scatter_add_sorted.sorted_sources(layout(index), layout(order), rows=7)
+    sources = simulate(plan, index, order)
+    np.testing.assert_array_equal(sources, (index % 7)[order])
+    given = [table, keys, sources, *([weights[order]] if scaled else [])]
+    plan = scatter_add_sorted.sums_of_chosen(*map(layout, given), shape=(9, *columns))
+    exact = np.zeros((9, *columns))
+    chosen = table[index].astype(np.float64)
+    if scaled:
+        chosen = chosen * weights.reshape(-1, *[1] * len(columns))
+    np.add.at(exact, places, chosen)
+    tolerance = 1e-5 if dtype == "float32" else 1e-13
+    np.testing.assert_allclose(simulate(plan, *given), exact, tolerance, tolerance)
+
+
+@pytest.mark.simulator
+def test_a_source_out_of_range_is_an_error() -> None:
+    index, order = np.array([0, 7, -7]), np.arange(3)
+    layouts = [cm.asarray(a, device="cpu")._layout for a in (index, order)]
+    with pytest.raises(IndexError):
+        simulate(scatter_add_sorted.sorted_sources(*layouts, rows=7), index, order)
 
 
 @pytest.mark.simulator

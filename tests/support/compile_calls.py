@@ -313,6 +313,11 @@ def arrays(t: np.dtype) -> None:
                 registry["product_rows"](*matrix, *matrix, starts, *rows, stored=90, **how)
             places = registry["index_add (places)"](many, rows=3000)  # of programs alone
             registry["index_add (sums)"](made((2000, 512), t), *places, shape=(3000, 512))
+            if t in (np.dtype("f4"), np.dtype("f8")):
+                sources = registry["index_add (sources)"](many, places[1], rows=2000)
+                for weights in ((), (made(2000, t),)):
+                    chosen = made((2000, 16), t), places[0], sources, *weights
+                    registry["index_add (chosen sums)"](*chosen, shape=(3000, 16))
         if t.kind != "c":
             cm.arange(0, 10, dtype=t)
         if t in FLOATS:

@@ -515,7 +515,9 @@ ALIASES = {
 ELSEWHERE = {
     "programs/test_jit.py": ["jit"],
     "programs/test_products_at_once.py": ["linears"],
-    "programs/test_shared_sorts.py": ["index_add (places)", "index_add (sums)"],
+    "programs/test_shared_sorts.py": [
+        f"index_add ({part})" for part in ("places", "sums", "sources", "chosen sums")
+    ],
     "distributed/test_collectives.py": [
         "all_reduce",
         "all_reduce (max, min)",

@@ -27,6 +27,7 @@ from ...core.dispatch.plan import Plan
 from ...core.dispatch.steps import Launch
 from ...core.dtypes import compute_dtype
 from ...core.layout import Layout
+from ..compiler.decorators import device_function
 from ..compiler.lazy_numba import cuda
 from ..copy.contiguous import box, dense
 from ..copy.dispatch import copy_part
@@ -175,6 +176,69 @@ def join_chunks(dtype: np.dtype, kind: str) -> Any:
     return join_chunks
 
 
+@functools.cache
+def sum_chosen(dtype: np.dtype, scaled: bool) -> Any:
+    """``sum_chunks`` of rows that a second index chooses from a table, each times its weight if
+    ``scaled``, into zeros, which are not read."""
+    load, store, T = codec(dtype)
+
+    @device_function
+    def weighted(value, weights, j):
+        return value * load(weights[j])
+
+    @device_function
+    def plain(value, weights, j):
+        return value
+
+    term = weighted if scaled else plain
+
+    @cuda.jit
+    def sum_chosen(x, table, weights, keys, sources, aside):
+        # x: (1, rows, after), table: (n, after), weights: (m,), or anything if they are not used,
+        # keys, sources: (m,), aside: (2, chunks, after) of T
+        i = cuda.grid(1)  # neighbouring threads: neighbouring columns
+        chunk = i // table.shape[1]
+        a = i - chunk * table.shape[1]
+        if chunk < aside.shape[1]:
+            first = chunk * CHUNK
+            last = min(first + CHUNK, keys.size)
+            key = keys[first]
+            began_before = first > 0 and keys[first - 1] == key
+            total = T(0)
+            v = cuda.local.array(AHEAD, T)
+            for start in range(first, last, AHEAD):
+                for k in range(AHEAD):  # all loads go out before the first is waited for
+                    if start + k < last:
+                        v[k] = term(load(table[sources[start + k], a]), weights, start + k)
+                for k in range(AHEAD):
+                    if start + k < last:
+                        if keys[start + k] != key:
+                            if began_before:
+                                aside[0, chunk, a] = total
+                            elif key < x.shape[1]:
+                                x[0, key, a] = store(total)
+                            key = keys[start + k]
+                            began_before = False
+                            total = T(0)
+                        total += v[k]
+            if began_before:
+                aside[0, chunk, a] = total
+            elif last < keys.size and keys[last] == key:
+                aside[1, chunk, a] = total
+            elif key < x.shape[1]:
+                x[0, key, a] = store(total)
+
+    return sum_chosen
+
+
+@cuda.jit
+def order_sources(positions, order, sources):  # all (m,)
+    """sources[j] = positions[order[j]]; row 0 for one out of range, which is flagged already."""
+    j = cuda.grid(1)
+    if j < sources.size:
+        sources[j] = max(positions[order[j]], 0)
+
+
 def add_steps(
     target: Any,
     x: Layout,
@@ -274,3 +338,44 @@ def sums_of_sorted(g: Layout, keys: Layout, order: Layout, *, shape: tuple[int, 
     added = sum_steps(Output(0).view(box.shape), box, source, Input(1), Input(2), keys.size, temps)
     zeros = fill_part(whole(Output(0), out), np.uint64(0), np.uint64(0), None)
     return Plan([out], [*zeros, *again, *added], temps)
+
+
+def sorted_sources(index: Layout, order: Layout, *, rows: int) -> Plan:
+    """Planner: places (m,) of rows of a table -> those, in the order of the sums that they go
+    to."""
+    temps: list[Layout] = []
+    word, _ = sorted_layouts(index.size, rows, index.device)
+    merged, positions = flat_positions((index,), (rows,), 0, temps)
+    grid = blocks(index.size, THREADS)
+    ordered = Launch(order_sources, grid, THREADS, [positions, Input(1), Output(0)])
+    return Plan([word], [*merged, ordered], temps)
+
+
+def sums_of_chosen(
+    table: Layout, keys: Layout, sources: Layout, *weights: Layout, shape: tuple[int, ...]
+) -> Plan:
+    """Planner: zeros of ``shape`` with table[sources[j]], times weights[j], added at keys[j]: see
+    ``sorted_places`` and ``sorted_sources``."""
+    out, temps = table.like(shape), []
+    columns = table.size // table.shape[0]
+    chunks = blocks(keys.size, CHUNK)
+    again, source = dense(Input(0), table, table.shape, table.dtype, temps)
+    temps.append(Layout.new((2, chunks, columns), compute_dtype(out.dtype), out.device))
+    target, aside = Output(0).view((1, shape[0], columns)), Temp(len(temps) - 1)
+    grid = blocks(chunks * columns, THREADS)
+    rows = source.view((table.shape[0], columns))
+    scale = Input(3) if weights else Input(1)
+    zeros = fill_part(whole(Output(0), out), np.uint64(0), np.uint64(0), None)
+    sums = [target, rows, scale, Input(1), Input(2), aside]
+    return Plan(
+        [out],
+        [
+            *zeros,
+            *again,
+            Launch(sum_chosen(out.dtype, bool(weights)), grid, THREADS, sums),
+            Launch(
+                join_chunks(out.dtype, "add"), grid, THREADS, [target, Input(1), aside, columns]
+            ),
+        ],
+        temps,
+    )

@@ -66,6 +66,16 @@ def rebound(node: Node, operands: list[Any], results: tuple[Block, ...], device:
     )
 
 
+def in_place_of(
+    name: str, operands: tuple[View, ...], params: dict, results: tuple[Block, ...], of: Node
+) -> Node:
+    """A node of an op in the place of another one."""
+    op: Any = registry[name]
+    layouts = tuple([x.layout for x in operands])
+    run = op.bound_once(layouts, params, 0, results[0].layout.device)
+    return Node(op, operands, (), params, run, results, len(results) > 1, line=of.line)
+
+
 class _Product(NamedTuple):
     """y = activation(x weight^T + bias) + residual, as far as it has been put together."""
 

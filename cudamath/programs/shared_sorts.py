@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.dispatch.lazy_import import lazy
-from ..core.dispatch.op import registry
 from ..core.layout import Layout
-from .doors import Users
+from .doors import Users, in_place_of
 from .program import RESULT, Block, Node, Program, View
 from .simplify import without_unused
 
@@ -60,10 +59,11 @@ def shared_sorts(program: Program) -> Program:
                 read += 1
                 name = "index_add (chosen sums)"
                 operands = (chosen.table, keys[0], *_in_order(chosen, keys[1], ordered, nodes[k]))
-            nodes[k][-1] = _node(name, operands, params, (block,), program.nodes[k])
+            nodes[k][-1] = in_place_of(name, operands, params, (block,), program.nodes[k])
         first = sums[0][0]
         nodes[first].insert(
-            0, _node("index_add (places)", (index,), {"rows": rows}, made, program.nodes[first])
+            0,
+            in_place_of("index_add (places)", (index,), {"rows": rows}, made, program.nodes[first]),
         )
         count += len(sums)
     if not count:
@@ -99,10 +99,10 @@ def _sum(program: Program, users: Users, node: Node) -> tuple[View, View, int] |
 
 
 class _Chosen(NamedTuple):
-    """Rows table[index], each times a weight if there are weights (m,)."""
+    """Rows table[place], each times a weight if there are weights (m,)."""
 
     table: View
-    index: View
+    place: View
     weights: View | None
 
 
@@ -134,8 +134,9 @@ def _maker(program: Program, users: Users, view: View, k: int) -> Node | None:
     """The node that makes all of an array, if node k alone uses it."""
     block = view.block
     made = users.made.get(block)
-    alone = made is not None and view.whole and users.only(block) == k
-    return program.nodes[made] if alone and not users.written.get(block.group) else None
+    if made is None or not view.whole or users.only(block) != k:
+        return None
+    return None if users.written.get(block.group) else program.nodes[made]
 
 
 def _column(view: View, g: View) -> View | None:
@@ -153,7 +154,7 @@ def _in_order(
     """The index and the weights in the order of the sums: made in front of the last node, unless
     they have been made before."""
     rows = chosen.table.layout.shape[0]
-    wanted: list[tuple] = [("index_add (sources)", chosen.index, order, ("rows", rows))]
+    wanted: list[tuple] = [("index_add (sources)", chosen.place, order, ("rows", rows))]
     if chosen.weights is not None:
         wanted.append(("index", chosen.weights, order, ("axis", 0)))
     for key in wanted:
@@ -166,7 +167,7 @@ def _in_order(
                 order.layout.device,
             )
             block = Block(RESULT, layout)
-            nodes.insert(-1, _node(name, (x, order), dict([param]), (block,), nodes[-1]))
+            nodes.insert(-1, in_place_of(name, (x, order), dict([param]), (block,), nodes[-1]))
             ordered[key] = View(block, layout, 0)
     return [ordered[key] for key in wanted]
 
@@ -185,13 +186,3 @@ def _is_zero(program: Program, users: Users, view: View) -> bool:
         return False
     node = program.nodes[made]
     return node.name == "full" and tuple(node.scalars) == (0, 0)
-
-
-def _node(
-    name: str, operands: tuple[View, ...], params: dict, results: tuple[Block, ...], of: Node
-) -> Node:
-    """A node of an op in the place of another one."""
-    op: Any = registry[name]
-    layouts = tuple([x.layout for x in operands])
-    run = op.bound_once(layouts, params, 0, results[0].layout.device)
-    return Node(op, operands, (), params, run, results, len(results) > 1, line=of.line)

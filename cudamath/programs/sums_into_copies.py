@@ -8,8 +8,7 @@ makes a result of its own, it needs no copy, and shares the sort of its index wi
 
 from __future__ import annotations
 
-from ..core.dispatch.op import registry
-from .doors import Users, rebound
+from .doors import Users, in_place_of, rebound
 from .program import RESULT, Block, Node, Program, View
 
 
@@ -30,7 +29,8 @@ def sums_into_copies(program: Program) -> Program:
             block = Block(RESULT, target.block.layout)
             x = View(block, block.layout, 0)
             nodes[made] = rebound(before, list(before.operands), (block,), program.device)
-        nodes[k] = _index_add(x, index, values, node, target.block)
+        params = {"axis": node.params["axis"]}
+        nodes[k] = in_place_of("index_add", (x, index, values), params, (target.block,), node)
         count += 1
     if not count:
         return program
@@ -68,11 +68,3 @@ def _begun(program: Program, users: Users, k: int) -> int | None:
     (x,) = before.views
     same = x.layout.contiguous and x.layout.shape == target.layout.shape
     return made if same and not users.changes(x, made, k) else None
-
-
-def _index_add(x: View, index: View, values: View, of: Node, result: Block) -> Node:
-    """`x` with values added at the index, in the place of a node that writes."""
-    op, params = registry["index_add"], {"axis": of.params["axis"]}
-    operands = (x, index, values)
-    run = op.bound_once(tuple([v.layout for v in operands]), params, 0, result.layout.device)
-    return Node(op, operands, (), params, run, (result,), False, line=of.line)

@@ -764,8 +764,9 @@ class _Stages:
             self.stage(part, numbers, ends)
             for i, number in zip(piece.left, numbers, strict=False):
                 kept[i] = len(self.arrays)
-                dtype, device = part.values[number].dtype, symbols[0].layout.device
-                self.arrays.append(Layout.new(rows.shape, dtype, device))
+                value, device = part.values[number], symbols[0].layout.device
+                shape = (*rows.shape[:-1], 1) if value.row else rows.shape
+                self.arrays.append(Layout.new(shape, value.dtype, device))
             for k in piece.results:
                 self.indices[symbols[k]] = len(self.arrays)
                 self.arrays.append(symbols[k].layout)
@@ -815,14 +816,8 @@ class _Stages:
                 together = frozenset([i]).union(*behind)
                 if fits(together):
                     break
-                whole_values = [
-                    j
-                    for j in value.operands
-                    if j not in cut and not values[j].row and len(needs[j]) > 1
-                ]
-                if not whole_values:
-                    return alone  # too much of a row: `kernel` says so
-                cut.add(max(whole_values, key=lambda j: (arrays(needs[j]), len(needs[j]))))
+                heavy = [j for j in value.operands if j not in cut and len(needs[j]) > 1]
+                cut.add(max(heavy, key=lambda j: (arrays(needs[j]), len(needs[j]))))
             needs.append(together)
         found: list[_Piece] = []
         single = [_Piece(needs[i], (i,), ()) for i in sorted(cut)]
@@ -840,13 +835,16 @@ class _Stages:
     ) -> tuple[_Rows, tuple[int, ...]]:
         """The values of a piece, and which of them it writes: what it leaves, unrounded, then its
         results. kept: the arrays of what earlier pieces left."""
-        from .kernels.generated.fusion import LOADS
+        from .kernels.generated.fusion import ALONG_ROWS, LOADS
 
         part, numbers = _Rows(self, rows.shape), dict[int, int]()
         everywhere: Alignment = tuple(range(len(rows.shape)))
+        each_row: Alignment = (*everywhere[:-1], None)
 
         def number(j: int) -> int:
-            return numbers[j] if j in piece.needed else part.load(kept[j], everywhere)
+            if j in piece.needed:
+                return numbers[j]
+            return part.load(kept[j], each_row if rows.values[j].row else everywhere)
 
         for i in sorted([i for i in piece.needed if i >= 0]):
             value = rows.values[i]
@@ -861,8 +859,9 @@ class _Stages:
         for i in piece.left:
             dtype = rows.values[i].dtype
             wide = compute_dtype(dtype) if dtype in FLOATING else dtype
-            same = wide == dtype
-            written.append(numbers[i] if same else part.value("cast", wide, (numbers[i],)))
+            # a kernel whose results are reductions alone may leave parts of these
+            as_it_is = wide == dtype and rows.values[i].kind not in ALONG_ROWS
+            written.append(numbers[i] if as_it_is else part.value("cast", wide, (numbers[i],)))
         written += [numbers[outputs[k]] for k in piece.results]
         return part, tuple(written)
 
@@ -1103,7 +1102,8 @@ def kernels_of(
     targets: layouts of arrays into which the last results are written; these arrays are the last
     arguments of `run`, which returns the others. TypeError where no kernel writes such a result.
 
-    `run.over(k, i)` tells whether result k may be written over array i."""
+    `run.over(k, i)` tells whether result k, of those into arrays as well, may be written over array
+    i."""
     apart: frozenset[Symbol] = frozenset()
     # A reduction that one kernel refuses gets a stage of its own for all: computed by a stage here
     # and inside a kernel there, the two could differ in the last bit, and the gradient of a maximum
@@ -1115,6 +1115,7 @@ def kernels_of(
         apart |= stages.refused
     steps = list(stages.list)
     placed = _placed(steps, values, len(layouts), targets)
+    over = functools.partial(_over, steps, values, len(layouts))
     values = values[: len(values) - len(targets)]
 
     def run(*arrays: ndarray) -> list[ndarray]:
@@ -1141,7 +1142,7 @@ def kernels_of(
             out.append(copy(y) if index < len(layouts) else y)
         return out
 
-    run.over = functools.partial(_over, steps, values, len(layouts))  # type: ignore[attr-defined]
+    run.over = over  # type: ignore[attr-defined]
     return run
 
 

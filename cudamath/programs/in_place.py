@@ -103,8 +103,21 @@ def _kernels(node: Node, users: Users, k: int) -> tuple[Node, dict[Block, View]]
                 ):
                     places[block] = View(view.block, block.layout, 0)
                     taken.add(view.block)
-        if not places:
-            return None
-        return placed(fused, [*places.items()], users, set(), frozenset(places)), places
+        while places:
+            new: Any = placed(fused, [*places.items()], users, set(), frozenset(places))
+            # kernels that write into places may run in another order
+            first = len(new.results) + len(fused.written)
+            source = {view.block: i for i, view in enumerate(inputs)}
+            good = {
+                block: view
+                for number, (block, view) in enumerate(places.items(), first)
+                if new.run.over(number, source[view.block])
+            }
+            if len(good) == len(places):
+                return new, places
+            places = good
     except TypeError:  # no kernel writes such a result
-        return None
+        pass
+    for number, block in enumerate(node.results):  # which `placed` may have numbered anew
+        block.index = number
+    return None

@@ -36,6 +36,16 @@ def test_random_programs_on_an_emulated_gpu(first: int) -> None:
             check("emulated", seed)
 
 
+#: Programs that went wrong: results over what later kernels of the same operation read.
+FOUND = (3_000_635,)
+
+
+@pytest.mark.parametrize("seed", FOUND)
+def test_programs_that_went_wrong(seed: int) -> None:
+    with comparison.on("emulated"):
+        check("emulated", seed)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("first", range(0, 120, 20))
 def test_random_programs_on_a_gpu(first: int) -> None:

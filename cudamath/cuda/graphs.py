@@ -33,7 +33,8 @@ NOTHING_REPLAYED = (
     8  # calls in a row, each with a number never seen before, after which a warning says so
 )
 ALIGNMENT = 256  # bytes; blocks of the pool begin at multiples
-ALIKE = "calls of arrays that lie alike"  # the kind of calls of `Graphed.again`
+ALIKE = "calls of arrays that lie alike"  # the kind of calls of `Graphed.alike`
+ONCE = 8 << 20  # bytes of arguments that move, which may do so once, as parameters that were loaded
 MOST_GRAPHS = 32  # kinds of arguments a function remembers; the one used longest ago is forgotten
 
 
@@ -129,7 +130,8 @@ class _Kind:
 
     def __init__(self) -> None:
         self.addresses: list[int | None] | None = None  # of the array arguments at the last call
-        self.moving: set[int] = set()  # positions of array arguments whose address has changed
+        self.moved: set[int] = set()  # positions of array arguments whose address has changed
+        self.moving: set[int] = set()  # of those, the ones that a graph copies in
         self.replay: _Replay | None = None
         self.observed = False  # on the CPU: whether the function does only what a graph can hold
 
@@ -148,7 +150,8 @@ class Graphed:
         default the first replay tells.
     most_copied : int, optional
         Bytes of arguments that a replay may copy; where it would copy more, the function runs as it
-        is. By default there is no limit.
+        is, and so it does where much moves for the first time: it may stay there. By default there
+        is no limit.
     """
 
     def __init__(
@@ -223,7 +226,7 @@ class Graphed:
                     self._warn()
             return self._run(kind, structure, leaves, arrays, hosted, device)
 
-    def again(self, arrays: list[ndarray]) -> Any:
+    def alike(self, arrays: list[ndarray]) -> Any:
         """A call with arrays on one GPU, for a caller who calls it with such alone that differ in
         their addresses from call to call, and nothing else."""
         if not arrays:
@@ -283,16 +286,23 @@ class Graphed:
             i for i, old, new in zip(arrays, before, now, strict=True) if new is None or old != new
         }
         if kind.replay is None or not changed <= kind.moving:
-            kind.moving |= changed
             kind.replay = None  # its memory first
-            if self._most_copied is not None and self._most_copied < sum(
-                [leaves[i].nbytes for i in kind.moving]
-            ):
+            if not self._is_worth_copying(kind, changed, leaves):
                 args, kwargs = structure.unflatten(leaves)
                 return self._fn(*args, **kwargs)
             kind.replay = self._capture(kind.moving, structure, leaves, device)
             return self._replay(kind.replay, leaves, first=True)
         return self._replay(kind.replay, leaves, first=False)
+
+    def _is_worth_copying(self, kind: _Kind, changed: set[int], leaves: list) -> bool:
+        """Note what has moved since the last call; whether a graph should copy in what moves."""
+        most = self._most_copied
+        fresh = sum([leaves[i].nbytes for i in changed - kind.moved])
+        kind.moved |= changed
+        if most is not None and fresh > ONCE:
+            return False  # it may stay where it is now
+        kind.moving |= changed
+        return most is None or sum([leaves[i].nbytes for i in kind.moving]) <= most
 
     def _capture(self, moving: set[int], structure: Any, leaves: list, device: int) -> _Replay:
         replay = _Replay(device)

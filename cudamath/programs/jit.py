@@ -206,7 +206,7 @@ class _Compiled:
             most = most_copied(program)
             if most >= 0:
                 graphed = Graphed(self.plain, frozenset(self.written), most)
-                self.run = lambda *arrays: graphed.again([*arrays])
+                self.run = lambda *arrays: graphed.alike([*arrays])
         made = {block: i for i, block in enumerate(program.made())}
         for leaf, result in zip(leaves, program.results, strict=True):
             if isinstance(result, View):

@@ -151,6 +151,31 @@ def test_large_arguments_that_move_are_not_copied(gpu):
     assert launches(gpu, lambda: still(y, inputs[1])) and launches(gpu, lambda: jitted(y, y))
 
 
+def test_large_arguments_that_move_once_are_read_where_they_are(gpu):
+    """Parameters that were loaded: a replay neither copies them nor holds a copy."""
+
+    def f(w, x):
+        for _ in range(8):
+            x = cm.tanh(w @ x)
+        return x
+
+    jitted, x = cm.jit(f), cm.ones(2048, "float32")
+    old, new = cm.ones((2048, 2048), "float32"), cm.zeros((2048, 2048), "float32")
+    jitted(old, x), jitted(new, x), jitted(new, x)
+    held = cm.cuda.memory_allocated()
+    for _ in range(3):
+        gpu.calls.clear()
+        jitted(new, x)
+        assert gpu.calls["cuGraphLaunch"] == 1
+    assert cm.cuda.memory_allocated() == held
+    copies = gpu.calls["cuMemcpyDtoDAsync"]
+    jitted(old, x)  # moves again: it is copied from now on
+    gpu.calls.clear()
+    jitted(new, x)
+    assert gpu.calls["cuGraphLaunch"] == 1 and gpu.calls["cuMemcpyDtoDAsync"] == copies + 1
+    assert jitted.traces == 1
+
+
 def test_a_scan_is_one_graph_and_its_steps_are_fused(gpu):
     def f(w, c, xs):
         def step(c, x):

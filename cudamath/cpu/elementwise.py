@@ -5,10 +5,10 @@ import numpy as np
 
 def log1p(x: np.ndarray) -> np.ndarray:
     """log(1 + x) of complex numbers: |1 + x|^2 = 1 + a (2 + a) + b^2, and only what is beside the 1
-    is rounded."""
+    is rounded; beside -1 that would cancel, and 1 + a is exact."""
     out = np.empty_like(x)
     a, b = x.real, x.imag
-    small = np.abs(a) + np.abs(b) < 1
+    small = (a > -0.5) & (np.abs(a) + np.abs(b) < 1)
     out.real = np.where(small, np.log1p(a * (2 + a) + b * b) / 2, np.log(np.hypot(1 + a, b)))
     out.imag = np.arctan2(b, 1 + a)
     return out

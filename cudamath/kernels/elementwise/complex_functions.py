@@ -210,9 +210,9 @@ def complex_functions(
         return make(log_size(x.real, x.imag) / ln10, math.atan2(x.imag, x.real) / ln10)
 
     @device_function
-    def log1p(x):  # |1 + z|^2 - 1 = a (2 + a) + b^2
+    def log1p(x):  # |1 + z|^2 - 1 = a (2 + a) + b^2; from -1/2 down 1 + a is exact
         a, b = x.real, x.imag
-        if abs(a) + abs(b) < one:
+        if a > -half and abs(a) + abs(b) < one:
             size = math.log1p(a * (two + a) + b * b) * half
         else:
             size = log_size(one + a, b)

@@ -497,6 +497,18 @@ class _Stages:
                 self.rows(symbol.layout.shape, [symbol])
         return self.indices[symbol]
 
+    def arrays_of(self, symbols: list[Symbol]) -> None:
+        """Arrays of values of one shape, computed by one stage where that is possible."""
+        left = [symbol for symbol in symbols if symbol not in self.indices]
+        if len(left) > 1:
+            before = self.state()
+            try:
+                self.rows(left[0].layout.shape, left)
+            except (_Unfusible, TypeError):  # too much for one
+                self.restore(before)
+        for symbol in left:
+            self.array_of(symbol)
+
     def rows(self, shape: tuple[int, ...], symbols: list[Symbol]) -> None:
         """One stage that computes symbols of this shape element by element, and reductions of such
         along the last axis."""
@@ -1028,6 +1040,40 @@ def _rolled(symbols: Sequence[Symbol]) -> list[Symbol]:
     return [x for x in dict.fromkeys(moved) if x.kind != "argument"]
 
 
+def _side_by_side(symbols: Sequence[Symbol]) -> list[list[Symbol]]:
+    """Of these, in order of use, what is computed and then rolled; together what follow one
+    another, are of one shape and read the same, and none of them what of another was rolled: all
+    fields of a step in time."""
+    rolled = {*_rolled(symbols)}
+    depth: dict[Symbol, int] = {}  # how often something was computed and then rolled
+    reads: dict[Symbol, set[Symbol]] = {}
+    found: list[list[Symbol]] = []
+    for symbol in symbols:
+        operands = _operands(symbol)
+        moves = symbol.kind in MOVING
+        depth[symbol] = max([depth[x] + (moves and x in rolled) for x in operands], default=0)
+        leaf = symbol.kind == "argument" or moves
+        reads[symbol] = (
+            {*(operands or [symbol])}
+            if leaf
+            else set[Symbol]().union(*[reads[x] for x in operands])
+        )
+        if symbol not in rolled:
+            continue
+        last = found[-1][-1] if found else None
+        if (
+            last is not None
+            and symbol.kind == last.kind == "elementwise"
+            and symbol.layout.shape == last.layout.shape
+            and depth[symbol] == depth[last]
+            and not reads[symbol].isdisjoint(reads[last])
+        ):
+            found[-1].append(symbol)
+        else:
+            found.append([symbol])
+    return found
+
+
 def _rounds(symbols: Sequence[Symbol]) -> bool:
     """Whether kernels of these round each product and sum: whether a compiler makes one operation
     of the two depends on what else it finds in a kernel.
@@ -1054,8 +1100,10 @@ def _staged(
     symbols = list(dict.fromkeys(y._data for y in outputs))
     everything = _in_order_of_use(symbols)
     stages = _Stages(layouts, apart, _repeated(symbols), cuts, _rounds(everything))
-    for symbol in (*stages.once, *_rolled(everything)):
+    for symbol in stages.once:
         stages.array_of(symbol)
+    for members in _side_by_side(everything):
+        stages.arrays_of(members)
     groups: dict[tuple[int, ...], list[Symbol]] = {}
     for symbol in symbols:
         if symbol.kind not in ("argument", "constant", "reduce") and symbol not in stages.indices:

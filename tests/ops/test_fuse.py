@@ -63,6 +63,14 @@ def standard(x):
     return (x - cm.expand_dims(cm.mean(x, -1), -1)) / (cm.std(x, -1, keepdims=True) + 0.1)
 
 
+def fields(x, y, steps):
+    """Two that spread and react."""
+    for _ in range(steps):
+        r = x * y
+        x, y = x + cm.roll(x, 1, 0) - r, y + cm.roll(y, -1, 1) + r
+    return x, y
+
+
 def many(x, y):
     z = x * 2 + y
     return {
@@ -226,6 +234,7 @@ FUNCTIONS = {
         [(4, 6)],
         1,
     ),
+    "rolled fields of three steps": (lambda x, y: fields(x, y, 3), [(4, 5), (4, 5)], 3),
     "rolled alone": (lambda x: cm.roll(x, 3), [(7,)], 1),
     "rolled as it is made": (lambda x: cm.roll(cm.sin(x), 1, 1) * cm.sin(x), [(3, 5)], 2),
     "rolled again": (lambda x: cm.roll(cm.roll(x, 1, 0) + x, 2, 1) + x, [(3, 5)], 2),

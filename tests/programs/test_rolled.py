@@ -36,6 +36,15 @@ def unrolled(k: Any, u: Any) -> Any:
     return seen
 
 
+def fields(u: Any, v: Any) -> Any:
+    """Two that react and spread; a step of both is a kernel."""
+    for _ in range(6):
+        around = [sum([cm.roll(x, i, axis) for i in (1, -1) for axis in (0, 1)]) for x in (u, v)]
+        r = u * v * v
+        u, v = u + 0.1 * (around[0] - 4 * u) - r, v + 0.05 * (around[1] - 4 * v) + r - 0.1 * v
+    return u, v
+
+
 def lattice(f: Any, x: Any) -> Any:
     """Distributions along five directions that relax and stream."""
     weights = cm.asarray([0.2, 0.3, 0.1, 0.15, 0.25])[:, None, None]
@@ -64,6 +73,7 @@ CASES: dict[str, tuple[Callable, list[tuple]]] = {
     "steps of a loop": (simulated, [(6, 5), (6, 5)]),
     "their gradient": (slope, [(6, 5), (6, 5)]),
     "steps in Python": (unrolled, [(6, 5), (6, 5)]),
+    "two fields": (fields, [(6, 5), (6, 5)]),
     "a lattice": (lattice, [(5, 4, 6), (4, 6)]),
     "written": (written, [(3, 4), (3, 4)]),
     "of a part": (lambda x, y: cm.roll(x[1:, 2:], 1, 0) * y[1:, 2:], [(4, 6), (4, 6)]),

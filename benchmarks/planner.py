@@ -60,7 +60,6 @@ from cudamath.kernels.conv.work import PlanTiles, tiles_of_cudnn
 from cudamath.kernels.lib.prediction import Machine, Rates, microseconds
 from cudamath.kernels.lib.versions import Version, never
 from cudamath.runtime import device as devices
-from cudamath.runtime.cudnn import is_unannounced
 from cudamath.runtime.device import assume
 from cudamath.runtime.stream import Event, synchronize
 
@@ -312,24 +311,8 @@ def read(files: Iterable[pathlib.Path]) -> list[Record]:
     for file in files:
         content = json.loads(file.read_text())
         shared = {"device": content["device"], "cold": content.get("cold", False)}
-        found += [{**shared, **without_transforms(record)} for record in content["records"]]
+        found += [{**shared, **record} for record in content["records"]]
     return [record for record in found if record["times"]]
-
-
-def without_transforms(record: Record) -> Record:
-    """A record without what cuDNN took by transforms, which run no more (runtime/cudnn.py): by
-    Fourier's, by plans that are known to be by one, and by its own choice for the weight gradients
-    for which it had such a plan, where nobody noted which plan it chose."""
-    case, times = record["case"], {**record["times"]}
-    if record["family"] != "conv":
-        return record
-    for name in record["times"]:
-        if name == "cudnn_fourier" or is_unannounced(name.partition(" ")[2]):
-            del times[name]
-    had = {"role": "weight", "kernel": 3, "stride": 1, "dilation": 1, "groups": 1}
-    if {**had, "dtype": "float32"}.items() <= case.items() and not plans_that_run(times):
-        times.pop("cudnn", None)
-    return {**record, "times": times}
 
 
 # -------------------- fitting

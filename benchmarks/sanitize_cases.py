@@ -219,7 +219,33 @@ def convolutions() -> Calls:
         array(2 * 9 * 11, 27),
         problem=ConvProblem.forward(images._layout, few._layout, **where),
     )
-    return {**calls, **few_channels(where)}
+    return {**calls, **few_channels(where), **not_finite_anew(where)}
+
+
+def not_finite_anew(where: dict[str, Any]) -> Calls:
+    """What is not finite behind a transform: an infinity in every tenth result, in either order."""
+    from cudamath.kernels.conv import not_finite
+    from cudamath.kernels.conv.problem import Problem
+
+    calls: Calls = {}
+    for last in (False, True):
+
+        def images(*shape: int, last: bool = last) -> cm.ndarray:
+            n, c, h, w = shape
+            return array(n, h, w, c).transpose(0, 3, 1, 2) if last else array(*shape)
+
+        x, y, w, bias = images(2, 9, 9, 11), images(2, 12, 9, 11), images(12, 9, 3, 3), array(12)
+        for problem, result, inputs in (
+            (Problem.forward(x._layout, w._layout, bias._layout, **where), y, (x, w, bias)),
+            (Problem.input_gradient(y._layout, w._layout, size=(9, 11), **where), x, (y, w)),
+            (Problem.weight_gradient(y._layout, x._layout, kernel=(3, 3), **where), w, (y, x)),
+        ):
+            flat = cm.arange(result.size, device=result.device).reshape(result.shape)
+            seeded = cm.where(flat % 10 == 0, cm.inf, result).astype("float32")
+            calls[f"conv2d not finite, {problem.kind}{', channels last' * last}"] = (
+                functools.partial(planned, not_finite.copied, seeded, *inputs, problem=problem)
+            )
+    return calls
 
 
 def few_channels(where: dict[str, Any]) -> Calls:

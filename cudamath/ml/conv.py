@@ -227,11 +227,14 @@ def conv2d(
     nothing depends on the algorithm (as in PyTorch on the CPU).
 
     Accuracy: float32 stays float32, unless `set_matmul_precision("tf32")` lets cuDNN round its
-    inputs to 10 bits. No sum is taken through Fourier's or Winograd's transform: errors are within
-    2e-6 of a result's own sum of |products|. Version "folded" (16-bit images of up to 4 channels)
-    also multiplies zeros: beside an infinity it finds NaN up to 3 pixels further than others. So
-    does "whole_channels" (16 bits, groups of few channels): beside an infinity or NaN, results of
-    neighbouring groups may be NaN.
+    inputs to 10 bits. Large float32 convolutions that go to cuDNN (`cm.explain` says which) may be
+    done through Fourier's or Winograd's transform: errors are then within 2e-6 of the largest sum
+    of |products| of the result, where they are otherwise within 2e-6 of each one's own. An infinity
+    reaches the results whose windows hold it, behind a transform, too: what is not finite is added
+    up anew there. Version "folded" (16-bit images of up to 4 channels) also multiplies zeros:
+    beside an infinity it finds NaN up to 3 pixels further than others. So does "whole_channels" (16
+    bits, groups of few channels): beside an infinity or NaN, results of neighbouring groups may be
+    NaN.
 
     Speed: on a GPU keep 16-bit images and weights channels last in memory, (N, H, W, C) seen
     through `.transpose(0, 3, 1, 2)`: tensor cores read them so, and results come so. Others are

@@ -6,11 +6,14 @@ cuDNN rank kernels for it. Making a plan takes milliseconds, running it microsec
 workspace, and the caller passes the workspace: a call allocates nothing and can be captured into a
 graph.
 
-Kernels that add in no fixed order, or that round float32 to fewer bits, are excluded. So are those
-by Winograd's and Fourier's transforms: one infinite pixel makes everything that was transformed
-with it NaN (a weight gradient of 3 x 3 taps all nine of them, where four meet the pixel), and their
-errors are relative to the largest element of the result, not to each element. The library's notes
-name them, but for one of weight gradients.
+Kernels that add in no fixed order, or that round float32 to fewer bits, are excluded. Some float32
+kernels use Winograd's or Fourier's transforms: their error is small relative to the largest element
+of the result, not relative to each element, and one infinite pixel makes everything that was
+transformed with it NaN. `Convolution.transformed` says so, and the caller repairs that
+(kernels/conv/not_finite.py). Those by Fourier's are as exact as sums (3e-7 of the largest,
+measured) and run where the caller asks for `fourier`. Those by Winograd's are run by name, names
+from measurements that include errors (tuning.py); but one of weight gradients, which the library
+does not announce, is the usual choice for 3 x 3 taps (2e-5), and refused for others (5e-3).
 """
 
 from __future__ import annotations
@@ -50,9 +53,10 @@ DTYPES = {
 MODES = ("A", "FALLBACK")  # of the heuristics that are asked, in this order
 REFUSED = ("NONDETERMINISTIC", "REDUCED_PRECISION_REDUCTION", "DOWN_CONVERT_INPUTS")
 TRANSFORMS = ("FFT", "WINOGRAD", "WINOGRAD_TILE_4x4", "WINOGRAD_TILE_6x6", "WINOGRAD_TILE_13x13")
+#: How names of plans begin that are by Fourier's transform. Whether one is, its notes tell.
+FOURIER = {"forward": "eng3_", "input": "eng50", "weight": "eng18_"}
 TILE_SIZE = "k2="  # its knob in names of plans
-#: The engine of weight gradients by Winograd's transform whose notes do not say so.
-UNANNOUNCED = "eng17"
+UNANNOUNCED = "eng17"  # weight gradients by Winograd's transform
 CLEARLY = 1.1  # ratio of predicted times from which on the library's rank does not count
 
 
@@ -139,12 +143,13 @@ def _release_graphs() -> None:
 
 class Convolution:
     """A plan of cuDNN, called with (stream, x, w, y[, bias], workspace), all addresses.
-    `workspace`: its size in bytes."""
+    `workspace`: its size in bytes; `transformed`: whether it is by Fourier's or Winograd's
+    transform."""
 
-    __slots__ = ("graph", "workspace", "what", "__name__", "__weakref__")
+    __slots__ = ("graph", "workspace", "what", "transformed", "__name__", "__weakref__")
 
-    def __init__(self, graph: Any, what: str):
-        self.graph, self.what = graph, what
+    def __init__(self, graph: Any, what: str, transformed: bool = False):
+        self.graph, self.what, self.transformed = graph, what, transformed
         self.workspace: int = graph.get_workspace_size()
         self.__name__ = "cudnn_convolution"
         _convolutions.add(self)
@@ -174,6 +179,7 @@ def convolution(
     tf32: bool = False,
     device: int = 0,
     plan: str = "",
+    fourier: bool = False,
     predicted: tuple[tuple[str, float], ...] = (),
 ) -> Convolution | None:
     """A plan for y = x * w ("forward"), or for the gradient of x ("input", in place of x) or of w
@@ -182,29 +188,62 @@ def convolution(
 
     before, after: padding at the two ends of each spatial axis. The groups follow from the channels
     of x and w. plan: the name of a plan, if this cuDNN has it; otherwise the best-ranked one, or
-    one that is clearly faster by the predicted times of families, microseconds.
+    one that is clearly faster by the predicted times of families, microseconds; neither of these is
+    by a transform. fourier: the best-ranked one by Fourier's transform.
     """
     build = _builder(kind, dtype, x, w, y, stride, before, after, dilation, bias, tf32, device)
+    hidden = hides_transforms(kind, dtype, x.shape, w.shape)
 
-    def chosen(_handle: int, _side: Any) -> Any:
-        graph = build()
-        places = _places(graph, kind)
-        if plan in places and _builds(graph, places[plan]):
-            return graph
+    def by_fourier() -> Any:
+        graph = build(())
+        for i, name in enumerate(_names(graph)):
+            if name.startswith(FOURIER[kind]) and _builds(graph, i):
+                plain = build(("FFT",))
+                if not _builds(plain, _names(plain).index(name)):
+                    return graph
+        return None
+
+    def chosen(_handle: int, _side: Any) -> tuple[Any, bool]:
+        if fourier:
+            return by_fourier(), True
+        for notes in (TRANSFORMS, ()) if plan else ():  # the second by a transform alone
+            graph = build(notes)
+            if plan in (names := _names(graph)) and _builds(graph, names.index(plan)):
+                return graph, not notes or is_unannounced(kind, dtype, plan)
+        graph = build(TRANSFORMS)
+        places = _places(graph, hidden)
         best = next((name for name, i in places.items() if _builds(graph, i)), None)
         if best is None:
-            return None
+            return None, False
         first = first_of_families(places)
-        others = faster(family_of(best), first, dict(predicted))
-        if others and not any(_builds(graph, places[first[family]]) for family in others):
+        others = [first[f] for f in faster(family_of(best), first, dict(predicted))]
+        taken = next((name for name in others if _builds(graph, places[name])), best)
+        if others and taken == best:
             graph.build_plan_at_index(places[best])
-        return graph
+        return graph, is_unannounced(kind, dtype, taken)
 
     try:
-        graph = beside_capture(device, chosen)
+        graph, transformed = beside_capture(device, chosen)
     except _bindings().cudnnGraphNotSupportedError:
         return None
-    return None if graph is None else Convolution(graph, _what(kind, dtype, x, w))
+    return None if graph is None else Convolution(graph, _what(kind, dtype, x, w), transformed)
+
+
+def is_unannounced(kind: str, dtype: np.dtype, name: str) -> bool:
+    """Whether a plan, or a family of plans, is by a transform of which its notes say nothing."""
+    return kind == "weight" and dtype == np.float32 and name.partition("_")[0] == UNANNOUNCED
+
+
+def hides_transforms(
+    kind: str, dtype: np.dtype, images: tuple[int, ...], filters: tuple[int, ...]
+) -> bool:
+    """Whether the library offers a plan by Winograd's transform without saying so (UNANNOUNCED)
+    whose errors are large; images, filters: their shapes."""
+    return (
+        kind == "weight"
+        and dtype == np.float32
+        and (filters[2:] != (3, 3) or images[1] > filters[1])
+    )
 
 
 def plans(
@@ -220,13 +259,16 @@ def plans(
     dilation: tuple[int, ...],
     tf32: bool = False,
     device: int = 0,
+    transforms: bool = True,
 ) -> list[str]:
-    """The names of all plans that `convolution` accepts, the best-ranked first."""
+    """The names of all plans that `convolution` accepts, the best-ranked first. transforms: those
+    by Fourier's and Winograd's, too."""
     build = _builder(kind, dtype, x, w, y, stride, before, after, dilation, False, tf32, device)
 
     def able(_handle: int, _side: Any) -> list[str]:
-        graph = build()
-        return [name for name, i in _places(graph, kind).items() if _builds(graph, i)]
+        graph = build(() if transforms else TRANSFORMS)
+        hidden = not transforms and hides_transforms(kind, dtype, x.shape, w.shape)
+        return [name for name, i in _places(graph, hidden).items() if _builds(graph, i)]
 
     try:
         return beside_capture(device, able)
@@ -239,19 +281,14 @@ def _names(graph: Any) -> list[str]:
     return [graph.get_plan_name_at_index(i) for i in range(graph.get_execution_plan_count())]
 
 
-def _places(graph: Any, kind: str) -> dict[str, int]:
-    """Where a graph's plans are, the best-ranked first, but for those by a transform that the
-    library does not announce. Some are there twice: it ranks, then names what else it has."""
+def _places(graph: Any, hidden: bool) -> dict[str, int]:
+    """Where a graph's plans are, the best-ranked first. Some are there twice: the library ranks,
+    then names what else it has. hidden: all but those by a transform that it does not announce."""
     places: dict[str, int] = {}
     for i, name in enumerate(_names(graph)):
-        if not (kind == "weight" and is_unannounced(name)):
+        if not (hidden and name.partition("_")[0] == UNANNOUNCED):
             places.setdefault(name, i)
     return places
-
-
-def is_unannounced(name: str) -> bool:
-    """Whether a plan of weight gradients is by a transform of which its notes say nothing."""
-    return name.partition("_")[0] == UNANNOUNCED
 
 
 def family_of(name: str) -> str:
@@ -302,14 +339,15 @@ def _builder(
     bias: bool,
     tf32: bool,
     device: int,
-) -> Callable[[], Any]:
-    """A function that builds the graph of a convolution with its admissible plans."""
+) -> Callable[[tuple[str, ...]], Any]:
+    """A function that builds the graph of a convolution with its admissible plans; its argument
+    lists further reasons to exclude a plan."""
     cudnn = _bindings()
     kinds = cudnn.data_type
     computed = kinds.DOUBLE if dtype == np.float64 else kinds.FLOAT
     element = getattr(kinds, DTYPES[dtype])
 
-    def build() -> Any:
+    def build(further: tuple[str, ...]) -> Any:
         graph = cudnn.backend_graph(
             io_data_type=element,
             intermediate_data_type=computed,
@@ -357,9 +395,11 @@ def _builder(
         graph.validate()
         graph.build_operation_graph()
         graph.create_execution_plans([getattr(cudnn.heur_mode, mode) for mode in MODES])
-        refused: tuple[str, ...] = (*REFUSED, *TRANSFORMS)
-        if dtype == np.float32 and not tf32:
-            refused = (*refused, "TENSOR_CORE")
+        refused = (
+            (*REFUSED, *further)
+            if tf32 or dtype != np.float32
+            else (*REFUSED, *further, "TENSOR_CORE")
+        )
         graph.deselect_numeric_notes([getattr(cudnn.numerical_note, note) for note in refused])
         graph.deselect_workspace_greater_than(MOST_WORKSPACE)
         graph.check_support()

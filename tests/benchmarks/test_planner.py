@@ -77,7 +77,9 @@ def test_a_bound_pulls_in_one_direction_alone() -> None:
 def test_a_wrong_version_is_not_chosen() -> None:
     """Times in which the library is three times as slow as today's rates say: after the fit it is
     chosen where it is the fastest of these times, and nowhere else."""
-    shipped = {name: rates_of(name) for name in ("cudnn", "sm90", "simt", "direct")}
+    shipped = {
+        name: rates_of(name) for name in ("cudnn", "sm90", "simt", "direct", "cudnn_fourier")
+    }
     slow = {**shipped, "cudnn": Rates(20.0, 6.0, 4.0)}
     records = synthetic(slow, 0.03)
     before = planner.regrets(records, {**shipped, "cudnn": Rates(2.0, 0.9, 0.9)})["conv"]
@@ -126,11 +128,10 @@ def test_rates_move_for_the_choices_that_they_lose() -> None:
 #: Regret by rates that were fitted to other problems, as found: mean, and what 95 % do not exceed.
 #: That of convolutions is the library's: what its first choice takes, a prediction misses by a
 #: third as often as not; and since windows written out were first measured, in eleven problems.
-#: One gradient that takes the library 160 ms, and a version of ours 3.4, is 0.06 of the mean.
 REGRET = {
-    "conv": (1.22, 1.68),
+    "conv": (1.16, 1.65),
     "matmul": (1.035, 1.14),
-    "attention": (1.09, 1.82),
+    "attention": (1.08, 1.74),
     "reduction": (1.05, 1.29),
     "scan": (1.025, 1.04),
     "softmax": (1.015, 1.11),
@@ -250,29 +251,10 @@ def test_the_tiles_of_a_plan_are_found_from_its_times(monkeypatch: pytest.Monkey
     }
 
 
-def test_records_of_transforms_do_not_count() -> None:
-    """cuDNN's weight gradients of 3 x 3 taps were by Winograd's where nobody noted the plan."""
-    case = {
-        **{"role": "weight", "n": 16, "ci": 64, "size": [28, 28], "co": 64, "kernel": 3},
-        **{"stride": 1, "dilation": 1, "padding": 1, "groups": 1, "dtype": "float32"},
-        **{"last": False, "tf32": False},
-    }
-
-    def left(case: dict[str, Any], *names: str) -> list[str]:
-        record = {"family": "conv", "case": case, "times": dict.fromkeys(names, 1.0)}
-        return [*planner.without_transforms(record)["times"]]
-
-    own = ("cudnn", "wgrad_simt")
-    assert left(case, *own, "cudnn_fourier") == ["wgrad_simt"]
-    assert left(case, *own, "cudnn eng17_k25=0", "cudnn eng1") == [*own, "cudnn eng1"]
-    for other in ({"kernel": 5}, {"stride": 2}, {"role": "input"}, {"groups": 2}):
-        assert left({**case, **other}, *own) == [*own]
-
-
 def test_the_library_is_told_the_predicted_times_of_its_plans(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Where they are known; a plan by a transform is none of them."""
+    """Where they are known; a plan that is not exact is none of them."""
     case = {
         **{"role": "weight", "n": 16, "ci": 64, "size": [28, 28], "co": 64, "kernel": 3},
         **{"stride": 1, "dilation": 1, "padding": 1, "groups": 1, "dtype": "float32"},
@@ -290,7 +272,9 @@ def test_the_library_is_told_the_predicted_times_of_its_plans(
         assert asked.pop()["predicted"] == (*zip(known, times, strict=True),)
         planner_cases.conv_cudnn.convolution(problem, channels_last=True)
         assert asked.pop()["predicted"] == ()  # whose times are those in C order
-        assert not any(cudnn.is_unannounced(name) for name in known)
+        assert any(name.startswith(cudnn.UNANNOUNCED) for name in known)
+        wide = planner_cases.conv_problem({**case, "kernel": 5, "padding": 2})
+        assert not any(n.startswith(cudnn.UNANNOUNCED) for n in work.plans_of_cudnn(wide))
         volumes = planner_cases.conv_problem({**case, "size": [9, 9, 9]})
         assert not work.plans_of_cudnn(volumes)  # none was measured
         assert work.cudnn(volumes).rates == work.cudnn_choice(volumes).rates
@@ -352,7 +336,7 @@ def test_all_plans_of_a_library_are_measured(monkeypatch: pytest.MonkeyPatch) ->
     }
     conv_cudnn = planner_cases.conv_cudnn
     names = ["eng7", "gone", "eng3_k2=1"]
-    monkeypatch.setattr(conv_cudnn, "names_of_plans", lambda problem: names)
+    monkeypatch.setattr(conv_cudnn, "names_of_plans", lambda problem, transforms: names)
 
     def convolution(problem: Any, engine: str = "") -> Plan | None:
         return None if engine == "gone" else Plan([problem.out], [])
@@ -363,7 +347,7 @@ def test_all_plans_of_a_library_are_measured(monkeypatch: pytest.MonkeyPatch) ->
     assert [name for name in plans if name.split()[0] == "cudnn"] == [
         *("cudnn eng7", "cudnn eng3_k2=1", "cudnn"),
     ]
-    assert not failed
+    assert {*failed} <= {"cudnn_fourier"}  # which is not stood in for
 
 
 def test_measuring_ends_in_time_and_notes_what_fails(

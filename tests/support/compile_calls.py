@@ -537,7 +537,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
     """Versions that planners leave to other machines, to the simulator or to odd layouts."""
     from cudamath.kernels.attention import dispatch as attention_dispatch
     from cudamath.kernels.conv import dispatch as conv_dispatch
-    from cudamath.kernels.conv import overlap_add, tap_products
+    from cudamath.kernels.conv import not_finite, overlap_add, tap_products
     from cudamath.kernels.conv.problem import Problem as ConvProblem
     from cudamath.kernels.copy import channels_last
     from cudamath.kernels.elementwise import dispatch as elementwise_dispatch
@@ -1075,6 +1075,17 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 "version": version,
             }
             plan(functools.partial(conv_dispatch.conv2d, **where), image, new(8, 6, 3, 3, dtype=f))
+        if f == F32:  # what is not finite behind a transform
+            where = {"stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1}
+            images, filters, added = new(2, 8, 9, 9), new(6, 8, 3, 3), new(6)
+            grad = new(2, 6, 9, 9)
+            for problem in (
+                ConvProblem.forward(images, filters, added, **where),
+                ConvProblem.input_gradient(grad, filters, None, size=(9, 9), **where),
+                ConvProblem.weight_gradient(grad, images, kernel=(3, 3), **where),
+            ):
+                repaired = functools.partial(not_finite.copied, problem=problem)
+                plan(repaired, problem.out, *problem.inputs)
         where = {"stride": (1, 1), "padding": (3, 3, 3, 3), "dilation": (1, 1), "groups": 1}
         for taps in (3, 7):  # sums behind a product by cuBLAS
             pixels, filters = new(2, 8, 9, 9, dtype=f), new(3, 8, taps, taps, dtype=f)

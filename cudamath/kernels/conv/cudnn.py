@@ -14,6 +14,7 @@ from ...runtime import cudnn
 from ..copy.channels_last import ReorderedPlan, channels_last_strides
 from ..copy.dispatch import copy_part
 from ..copy.parts import whole
+from .not_finite import added_up_anew
 from .problem import ROLES, Problem, add_bias
 from .work import times_of_cudnn
 
@@ -38,30 +39,38 @@ def _windows(problem: Problem) -> dict[str, Any]:
     }
 
 
-def names_of_plans(problem: Problem, channels_last: bool | None = None) -> list[str]:
+def names_of_plans(
+    problem: Problem, channels_last: bool | None = None, transforms: bool = True
+) -> list[str]:
     """The names of all plans that the library has for a problem, the best-ranked first: what
-    `convolution` may be asked for as `engine`."""
+    `convolution` may be asked for as `engine`. transforms: those by Fourier's and Winograd's,
+    too."""
     if channels_last is None:
         channels_last = problem.library_last
     tensors, windows = _tensors(problem, channels_last), _windows(problem)
-    return cudnn.plans(*tensors, **windows)
+    return cudnn.plans(*tensors, **windows, transforms=transforms)
 
 
 def convolution(
-    problem: Problem, engine: str = "", channels_last: bool | None = None
+    problem: Problem,
+    engine: str = "",
+    channels_last: bool | None = None,
+    fourier: bool = False,
 ) -> Plan | None:
-    """The plan of one library call; None if the library has nothing for the problem.
+    """The plan of one library call; None if the library has nothing for the problem. Behind a call
+    by a transform, a launch adds up anew what is not finite.
 
     engine: the name of one of the library's execution plans; by default the one that was measured
     to be the fastest, or one that is clearly faster by predicted times (work.py) than the library's
     own choice, or this. channels_last: how the library sees all arrays; by default as
-    `Problem.library_last` says."""
+    `Problem.library_last` says. fourier: by Fourier's transform."""
     if channels_last is None:
         channels_last = problem.library_last
-    if not engine and not problem.tf32 and channels_last == (problem.itemsize == 2):
+    named = not engine and not fourier and not problem.tf32
+    if named and channels_last == (problem.itemsize == 2):
         if problem.measured == "cudnn" and problem.measurement:
             engine = problem.measurement.choice.partition(" ")[2]
-    known = channels_last == problem.library_last
+    known = not fourier and channels_last == problem.library_last
     reordered = ReorderedPlan(problem.out, *problem.operands, last=channels_last)
     bias = []
     if problem.bias is not None:  # read in one run
@@ -75,6 +84,7 @@ def convolution(
         **_windows(problem),
         bias=problem.bias is not None,
         plan=engine,
+        fourier=fourier,
         predicted=tuple(times_of_cudnn(problem).items()) if known else (),
     )
     if call is None:
@@ -83,7 +93,18 @@ def convolution(
     workspace = reordered.temp(Layout.new((call.workspace,), np.dtype(np.uint8), problem.device))
     tensors = [arrays[role] for role in ("x", "weight", "y")]
     reordered.steps.append(Call(call, [*tensors, *bias, workspace]))
+    if call.transformed:
+        added = bias[0] if bias else None
+        reordered.steps.append(added_up_anew(problem, arrays, added, channels_last))
     return reordered.build()
+
+
+def by_fourier(problem: Problem) -> Plan | None:
+    """The plan of one library call, which computes by Fourier's transform."""
+    if problem.kind != "input":
+        return convolution(problem, channels_last=False, fourier=True)
+    alone = dataclasses.replace(problem, bias=None)
+    return add_bias(convolution(alone, channels_last=False, fourier=True), problem)
 
 
 def input_gradient(problem: Problem) -> Plan | None:

@@ -60,12 +60,75 @@ def meeting(large: bool) -> Any:
 
 
 @functools.cache
+def sum_of_element(dtype: np.dtype, large: bool) -> Any:
+    """Device function: one thread's part of one element of an input gradient. large: 64-bit
+    places."""
+    share, meet, size = sum_of_taps(dtype, large), meeting(large), dtype.itemsize
+
+    @cuda.jit(device=True)
+    def sum_of_element(
+        dy,
+        w,
+        outputs,
+        filters,
+        n,
+        g,
+        c,
+        d,
+        h,
+        v,
+        pad_o,
+        stride_o,
+        apart_o,
+        every_o,
+        back_o,
+        pad_p,
+        stride_p,
+        apart_p,
+        every_p,
+        back_p,
+        pad_q,
+        stride_q,
+        apart_q,
+        every_q,
+        back_q,
+    ):
+        """Arrays and steps as in conv2d_input_direct; n, g, c, d, h, v: the place in dx."""
+        t, planes, o = meet(d + pad_o, dy.shape[3], w.shape[3], stride_o, apart_o, every_o, back_o)
+        r, rows, p = meet(h + pad_p, dy.shape[4], w.shape[4], stride_p, apart_p, every_p, back_p)
+        s, columns, q = meet(v + pad_q, dy.shape[5], w.shape[5], stride_q, apart_q, every_q, back_q)
+        far, wide = dy.strides, w.strides
+        at_y = (n * far[0] + g * far[1] + o * far[3] + p * far[4] + q * far[5]) // size
+        at_w = (g * wide[0] + c * wide[2] + t * wide[3] + r * wide[4] + s * wide[5]) // size
+        return share(
+            outputs,
+            filters,
+            at_y,
+            at_w,
+            columns,
+            rows,
+            planes,
+            w.shape[1],
+            -back_q * far[5] // size,
+            -back_p * far[4] // size,
+            -back_o * far[3] // size,
+            far[2] // size,
+            every_q * wide[5] // size,
+            every_p * wide[4] // size,
+            every_o * wide[3] // size,
+            wide[1] // size,
+        )
+
+    return sum_of_element
+
+
+@functools.cache
 def conv2d_input_direct(dtype: np.dtype, large: bool) -> Any:
     """A column of threads per element of the input: each has every blockDim.y-th output of every
     blockDim.z-th of its taps."""
     load, store, C = codec(dtype)
-    share, add_lanes, size = sum_of_taps(dtype, large), sum_of_lanes(C), dtype.itemsize
-    locate, meet = index_walker(0, 6, not large), meeting(large)
+    share, add_lanes = sum_of_element(dtype, large), sum_of_lanes(C)
+    locate = index_walker(0, 6, not large)
 
     @cuda.jit
     def conv2d_input_direct(
@@ -98,30 +161,33 @@ def conv2d_input_direct(dtype: np.dtype, large: bool) -> Any:
         """
         i = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
         n, g, c, d, h, v = locate(dx, min(i, dx.size - 1))
-        t, planes, o = meet(d + pad_o, dy.shape[3], w.shape[3], stride_o, apart_o, every_o, back_o)
-        r, rows, p = meet(h + pad_p, dy.shape[4], w.shape[4], stride_p, apart_p, every_p, back_p)
-        s, columns, q = meet(v + pad_q, dy.shape[5], w.shape[5], stride_q, apart_q, every_q, back_q)
-        far, wide = dy.strides, w.strides
-        at_y = (n * far[0] + g * far[1] + o * far[3] + p * far[4] + q * far[5]) // size
-        at_w = (g * wide[0] + c * wide[2] + t * wide[3] + r * wide[4] + s * wide[5]) // size
         total = add_lanes(
             share(
+                dy,
+                w,
                 outputs,
                 filters,
-                at_y,
-                at_w,
-                columns,
-                rows,
-                planes,
-                w.shape[1],
-                -back_q * far[5] // size,
-                -back_p * far[4] // size,
-                -back_o * far[3] // size,
-                far[2] // size,
-                every_q * wide[5] // size,
-                every_p * wide[4] // size,
-                every_o * wide[3] // size,
-                wide[1] // size,
+                n,
+                g,
+                c,
+                d,
+                h,
+                v,
+                pad_o,
+                stride_o,
+                apart_o,
+                every_o,
+                back_o,
+                pad_p,
+                stride_p,
+                apart_p,
+                every_p,
+                back_p,
+                pad_q,
+                stride_q,
+                apart_q,
+                every_q,
+                back_q,
             )
         )
         if cuda.threadIdx.y == 0 and cuda.threadIdx.z == 0 and i < dx.size:
@@ -135,6 +201,18 @@ def conv2d_input_direct(dtype: np.dtype, large: bool) -> Any:
 # -------------------- planners
 
 
+def steps_of(problem: Problem) -> list[int]:
+    """The last arguments of `conv2d_input_direct`: along planes (of volumes), rows, columns."""
+    stride, dilation, padding = problem.stride, problem.dilation, problem.padding[::2]
+    steps: list[int] = []
+    for step, apart, before in [(1, 1, 0)] * (3 - len(stride)) + list(
+        zip(stride, dilation, padding, strict=True)
+    ):
+        common = math.gcd(step, apart)
+        steps += [before, step, apart, step // common, apart // common]
+    return steps
+
+
 def direct(problem: Problem) -> Plan:
     """y (N, G*M, P, Q), weight (G*M, C, R, S), bias (G*C,) -> x (N, G*C, H, W) by one launch;
     volumes alike."""
@@ -142,13 +220,6 @@ def direct(problem: Problem) -> Plan:
         return Plan([problem.x], [])
     sources = Sources(*problem.inputs)
     (y, y_layout), (w, w_layout), *bias = sources.operands
-    stride, dilation, padding = problem.stride, problem.dilation, problem.padding[::2]
-    steps: list[int] = []  # along planes (of volumes), rows, columns
-    for step, apart, before in [(1, 1, 0)] * (3 - len(stride)) + list(
-        zip(stride, dilation, padding, strict=True)
-    ):
-        common = math.gcd(step, apart)
-        steps += [before, step, apart, step // common, apart // common]
     sources.steps.append(
         launch(
             conv2d_input_direct,
@@ -159,7 +230,7 @@ def direct(problem: Problem) -> Plan:
             grouped(Output(0), problem.x, problem.groups, 1),
             problem.group_outputs,
             meeting_taps(problem),
-            steps,
+            steps_of(problem),
         )
     )
     return Plan([problem.x], sources.steps, sources.temps)

@@ -123,16 +123,80 @@ def sum_of_lanes(C: Any) -> Any:
 
 
 @functools.cache
+def sum_of_result(dtype: np.dtype, large: bool) -> Any:
+    """Device function: one thread's part of one result of a forward convolution. large: 64-bit
+    places."""
+    share, size = sum_of_taps(dtype, large), dtype.itemsize
+
+    @cuda.jit(device=True)
+    def sum_of_result(
+        x,
+        w,
+        images,
+        filters,
+        n,
+        g,
+        m,
+        o,
+        p,
+        q,
+        plane_start,
+        plane_step,
+        plane_tap,
+        row_start,
+        row_step,
+        row_tap,
+        column_start,
+        column_step,
+        column_tap,
+    ):
+        """Arrays and steps as in conv2d_direct; n, g, m, o, p, q: the place in y."""
+        d, h, v = (
+            plane_start + o * plane_step,
+            row_start + p * row_step,
+            column_start + q * column_step,
+        )
+        t, planes = taps_inside(d, plane_tap, w.shape[3], x.shape[3])
+        r, rows = taps_inside(h, row_tap, w.shape[4], x.shape[4])
+        s, columns = taps_inside(v, column_tap, w.shape[5], x.shape[5])
+        far, wide = x.strides, w.strides
+        at_x = (
+            n * far[0]
+            + g * far[1]
+            + (d + t * plane_tap) * far[3]
+            + (h + r * row_tap) * far[4]
+            + (v + s * column_tap) * far[5]
+        ) // size
+        at_w = (g * wide[0] + m * wide[1] + t * wide[3] + r * wide[4] + s * wide[5]) // size
+        return share(
+            images,
+            filters,
+            at_x,
+            at_w,
+            columns,
+            rows,
+            planes,
+            w.shape[2],
+            far[5] * column_tap // size,
+            far[4] * row_tap // size,
+            far[3] * plane_tap // size,
+            far[2] // size,
+            wide[5] // size,
+            wide[4] // size,
+            wide[3] // size,
+            wide[2] // size,
+        )
+
+    return sum_of_result
+
+
+@functools.cache
 def conv2d_direct(dtype: np.dtype, large: bool) -> Any:
     """A column of threads per result: each has every blockDim.y-th channel of every blockDim.z-th
     tap."""
     load, store, C = codec(dtype)
-    share, add_lanes, size, locate = (
-        sum_of_taps(dtype, large),
-        sum_of_lanes(C),
-        dtype.itemsize,
-        index_walker(0, 6, not large),
-    )
+    share, add_lanes = sum_of_result(dtype, large), sum_of_lanes(C)
+    locate = index_walker(0, 6, not large)
 
     @cuda.jit
     def conv2d_direct(
@@ -159,41 +223,27 @@ def conv2d_direct(dtype: np.dtype, large: bool) -> Any:
         Input row = row_start + p * row_step + r * row_tap; planes and columns alike."""
         i = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
         n, g, m, o, p, q = locate(y, min(i, y.size - 1))
-        d, h, v = (
-            plane_start + o * plane_step,
-            row_start + p * row_step,
-            column_start + q * column_step,
-        )
-        t, planes = taps_inside(d, plane_tap, w.shape[3], x.shape[3])
-        r, rows = taps_inside(h, row_tap, w.shape[4], x.shape[4])
-        s, columns = taps_inside(v, column_tap, w.shape[5], x.shape[5])
-        far, wide = x.strides, w.strides
-        at_x = (
-            n * far[0]
-            + g * far[1]
-            + (d + t * plane_tap) * far[3]
-            + (h + r * row_tap) * far[4]
-            + (v + s * column_tap) * far[5]
-        ) // size
-        at_w = (g * wide[0] + m * wide[1] + t * wide[3] + r * wide[4] + s * wide[5]) // size
         total = add_lanes(
             share(
+                x,
+                w,
                 images,
                 filters,
-                at_x,
-                at_w,
-                columns,
-                rows,
-                planes,
-                w.shape[2],
-                far[5] * column_tap // size,
-                far[4] * row_tap // size,
-                far[3] * plane_tap // size,
-                far[2] // size,
-                wide[5] // size,
-                wide[4] // size,
-                wide[3] // size,
-                wide[2] // size,
+                n,
+                g,
+                m,
+                o,
+                p,
+                q,
+                plane_start,
+                plane_step,
+                plane_tap,
+                row_start,
+                row_step,
+                row_tap,
+                column_start,
+                column_step,
+                column_tap,
             )
         )
         if cuda.threadIdx.y == 0 and cuda.threadIdx.z == 0 and i < y.size:
@@ -244,24 +294,33 @@ def launch(
     results = math.prod(y.shape)
     across, along = lanes_for(results, channels, taps)
     wide = THREADS // (across * along)
-    large = (
-        max(x.span(dtype.itemsize), w.span(dtype.itemsize), results + THREADS, *map(abs, steps))
-        >= 1 << 30
-    )
     return Launch(
-        kernel(dtype, large),
+        kernel(dtype, is_large(dtype, x, w, y, steps)),
         blocks(results, wide),
         (wide, across, along),
-        [
-            x.volumes(),
-            w.volumes(),
-            x.line(dtype.itemsize),
-            w.line(dtype.itemsize),
-            w.argument.view((1,), (dtype.itemsize,)) if bias is None else bias,  # not read
-            y.volumes(),
-            *numbers(bias is not None, *steps),
-        ],
+        arguments(dtype, x, w, bias, y, steps),
     )
+
+
+def is_large(dtype: np.dtype, x: View, w: View, y: View, steps: Sequence[int]) -> bool:
+    """Whether places need 64 bits."""
+    spans = x.span(dtype.itemsize), w.span(dtype.itemsize), math.prod(y.shape) + THREADS
+    return max(*spans, *map(abs, steps)) >= 1 << 30
+
+
+def arguments(
+    dtype: np.dtype, x: View, w: View, bias: ArrayArg | None, y: View, steps: Sequence[int]
+) -> list[Any]:
+    """The arguments of `conv2d_direct`, or of a kernel with the same ones."""
+    return [
+        x.volumes(),
+        w.volumes(),
+        x.line(dtype.itemsize),
+        w.line(dtype.itemsize),
+        w.argument.view((1,), (dtype.itemsize,)) if bias is None else bias,  # not read
+        y.volumes(),
+        *numbers(bias is not None, *steps),
+    ]
 
 
 def walks_of(problem: Problem) -> list[Walk]:

@@ -31,6 +31,7 @@ names:
     tap_products         few outputs: one product for all taps by cuBLAS, then sums over taps
     windows_of_images    input gradient in C order, windows apart: the same, a product an image
     cudnn                NVIDIA's library, where it is installed
+    cudnn_fourier        the same by Fourier's transform, of float32
 
 Tensor cores read channels: 16-bit images are best kept *channels last* (the strides of (N, H, W,
 C), seen as (N, C, H, W)). Results lie as the images do. Versions for tensor cores and the libraries
@@ -309,6 +310,18 @@ def may_be_widened(p: Problem) -> bool:
     )
 
 
+def has_fourier(p: Problem) -> bool:
+    """float32, 3 x 3 taps or more in one group, at every pixel."""
+    return (
+        has_cudnn(p)
+        and p.float32
+        and p.groups == 1
+        and 3 <= min(p.taps)
+        and max(p.taps) <= 16
+        and max(p.stride) == max(p.dilation) == 1
+    )
+
+
 def fprop_fits_tiles(p: Problem) -> bool:
     """Offsets in 32 bits, and a grid of as many groups."""
     return (
@@ -517,6 +530,13 @@ POINTWISE_IMAGES = Version(
     reason="filters of one tap: a product for each image, as it lies",
     work=work_of_images,
 )
+CUDNN_FOURIER = Version(
+    "cudnn_fourier",
+    "conv.cudnn.by_fourier",
+    has_fourier,
+    reason="NVIDIA's library, by Fourier's transform",
+    work=work.fourier,
+)
 CUDNN = Version("cudnn", "conv.cudnn.convolution", has_cudnn, reason=LIBRARY, work=work.cudnn)
 
 FORWARD = (
@@ -563,6 +583,7 @@ FORWARD = (
     Version("fprop_sm90", "conv.fprop_dgrad_sm90.forward", has_sm90, reason=TMA, work=work.sm90),
     Version("fprop_sm80", "conv.fprop_dgrad_sm80.forward", has_sm80, reason=MMA, work=work.sm80),
     WHOLE_CHANNELS,
+    CUDNN_FOURIER,
     CUDNN,
     Version(
         "fprop_simt", "conv.fprop_simt.forward", fprop_fits_tiles, reason=TILES, work=work.simt
@@ -626,6 +647,7 @@ INPUT_GRADIENT = (
         "dgrad_sm80", "conv.fprop_dgrad_sm80.input_gradient", has_sm80, reason=MMA, work=work.sm80
     ),
     WHOLE_CHANNELS,
+    CUDNN_FOURIER,
     Version("cudnn", "conv.cudnn.input_gradient", has_cudnn, reason=LIBRARY, work=work.cudnn),
     Version(
         "dgrad_simt",
@@ -692,6 +714,7 @@ WEIGHT_GRADIENT = (
     ),
     Version("wgrad_sm80", "conv.wgrad_sm80.weight_gradient", has_sm80, reason=MMA, work=work.sm80),
     WHOLE_CHANNELS,
+    CUDNN_FOURIER,
     CUDNN,
     Version(
         "wgrad_simt",

@@ -57,6 +57,7 @@ if not SIMULATOR:
     from ..ptx.vector_access import load_vector
 
 REDUCERS = 128  # threads that add up one weight in conv2d_weight_direct
+ADDERS = 256  # threads that add up anew what is not finite
 ENOUGH_BLOCKS = 512  # sums are split until there are about that many blocks
 MOST_SPLITS = 256
 
@@ -210,11 +211,66 @@ def sum_partials(dtype: np.dtype) -> Any:
 
 
 @functools.cache
+def added_anew(dtype: np.dtype, large: bool) -> Any:
+    """Device function: weight number i, which a block of ADDERS threads adds up in a fixed order.
+    parts: their sums, in shared memory; t: the thread. large: 64-bit positions."""
+    share = share_of_weight(dtype, large)
+
+    @cuda.jit(device=True)
+    def added_anew(
+        parts,
+        dy,
+        x,
+        dw,
+        i,
+        t,
+        plane_start,
+        plane_step,
+        plane_tap,
+        row_start,
+        row_step,
+        row_tap,
+        column_start,
+        column_step,
+        column_tap,
+    ):
+        parts[t] = share(
+            dy,
+            x,
+            dw,
+            i,
+            t,
+            ADDERS,
+            plane_start,
+            plane_step,
+            plane_tap,
+            row_start,
+            row_step,
+            row_tap,
+            column_start,
+            column_step,
+            column_tap,
+        )
+        cuda.syncthreads()
+        half = ADDERS // 2
+        while half > 0:
+            if t < half:
+                parts[t] += parts[t + half]
+            cuda.syncthreads()
+            half //= 2
+        total = parts[0]
+        cuda.syncthreads()
+        return total
+
+    return added_anew
+
+
+@functools.cache
 def sum_of_strips(dtype: np.dtype, large: bool) -> Any:
     """`sum_partials` of what strips have added up, in which zeros beyond the edge of dy meet pixels
     of x: an infinite one makes NaN of them. What is not finite is added up anew, without them."""
     _, store, C = codec(dtype)
-    share = share_of_weight(dtype, large)
+    anew = added_anew(dtype, large)
 
     @cuda.jit
     def sum_of_strips(
@@ -235,7 +291,7 @@ def sum_of_strips(dtype: np.dtype, large: bool) -> Any:
     ):
         """As sum_partials; dy, x, dw and the rest as in conv2d_weight_direct."""
         sums = cuda.shared.array((8, 32), C)
-        parts = cuda.shared.array(256, C)
+        parts = cuda.shared.array(ADDERS, C)
         column, y = cuda.threadIdx.x, cuda.threadIdx.y
         i = cuda.blockIdx.x * 32 + column
         total = C(0)
@@ -255,13 +311,13 @@ def sum_of_strips(dtype: np.dtype, large: bool) -> Any:
         for k in range(32):
             if not (sums[0, k] - sums[0, k] == C(0)):
                 weight = cuda.blockIdx.x * 32 + k
-                parts[t] = share(
+                total = anew(
+                    parts,
                     dy,
                     x,
                     dw,
                     weight,
                     t,
-                    256,
                     plane_start,
                     plane_step,
                     plane_tap,
@@ -272,16 +328,8 @@ def sum_of_strips(dtype: np.dtype, large: bool) -> Any:
                     column_step,
                     column_tap,
                 )
-                cuda.syncthreads()
-                half = 128
-                while half > 0:
-                    if t < half:
-                        parts[t] += parts[t + half]
-                    cuda.syncthreads()
-                    half //= 2
                 if t == 0:
-                    out[weight] = store(parts[0])
-                cuda.syncthreads()
+                    out[weight] = store(total)
 
     return sum_of_strips
 

@@ -14,6 +14,7 @@ import pathlib
 from typing import NamedTuple
 
 from ...core.layout import is_channels_last
+from ...runtime import cudnn as library
 from ..lib.integers import blocks
 from ..lib.prediction import Machine, Tiles, Work, has_rates, microseconds, tiled
 from ..matmul.problem import Problem as MatmulProblem
@@ -401,6 +402,21 @@ def cudnn(p: Problem) -> Work:
     return next(iter(plans_of_cudnn(p).values()), None) or cudnn_choice(p)
 
 
+def added_up_anew(p: Problem, work: Work) -> Work:
+    """not_finite.py behind a version by a transform: the result is read once more."""
+    return work._replace(moved=work.moved + p.out.nbytes, launches=work.launches + 1)
+
+
+def may_be_transformed(p: Problem) -> bool:
+    """Whether the library's own choice may be by a transform that it does not announce."""
+    return (
+        p.kind == "weight"
+        and p.itemsize == 4
+        and max(p.stride) == max(p.dilation) == 1
+        and not library.hides_transforms(p.kind, p.dtype, p.x.shape, p.weight.shape)
+    )
+
+
 def cudnn_choice(p: Problem) -> Work:
     """By the library's own choice of a plan."""
     tensor, last = p.on_tensor_cores, p.library_last
@@ -418,9 +434,9 @@ def cudnn_choice(p: Problem) -> Work:
     if p.kind == "weight" and max(p.stride) > 1:
         name += " strided"
     tiles = Tiles(sizes, depth, 100, feed=feed, store=30 if tensor else 10, splits=splits)
-    return _by_tiles(
-        name, p, tiles, tensor, pad=8 if tensor and p.kind != "weight" else 1, last=last
-    )
+    pad = 8 if tensor and p.kind != "weight" else 1
+    work = _by_tiles(name, p, tiles, tensor, pad=pad, last=last)
+    return added_up_anew(p, work) if may_be_transformed(p) else work
 
 
 FEW_FAMILIES = 3
@@ -470,7 +486,8 @@ def cudnn_plan(p: Problem, name: str, tiles: PlanTiles) -> Work:
         splits=SPLITS if tiles.split else (1,),
     )
     pad = 8 if tensor and p.kind != "weight" and p.groups == 1 else 1
-    return _by_tiles(f"{plans_kind(p)} {' '.join(words)}", p, cut, tensor, pad=pad, last=last)
+    work = _by_tiles(f"{plans_kind(p)} {' '.join(words)}", p, cut, tensor, pad=pad, last=last)
+    return added_up_anew(p, work) if library.is_unannounced(p.kind, p.dtype, name) else work
 
 
 def plans_kind(p: Problem) -> str:
@@ -482,9 +499,12 @@ def plans_of_cudnn(p: Problem) -> dict[str, Work]:
     """The families of the library's plans of which times are known for such problems: what they do,
     those with the least predicted times first. None if they are few: then the library may have
     better ones."""
-    machine = Machine.of(p.device)
+    machine, shapes = Machine.of(p.device), (p.x.shape, p.weight.shape)
+    hidden = library.hides_transforms(p.kind, p.dtype, *shapes)
     found = {}
     for name, tiles in tiles_of_cudnn().get(plans_kind(p), {}).items():
+        if hidden and library.is_unannounced(p.kind, p.dtype, name):
+            continue
         work = cudnn_plan(p, name, tiles)
         if has_rates(work.rates):
             found[name] = work
@@ -497,3 +517,20 @@ def times_of_cudnn(p: Problem) -> dict[str, float]:
     """The predicted times of these families, microseconds."""
     machine = Machine.of(p.device)
     return {name: microseconds(work, machine) for name, work in plans_of_cudnn(p).items()}
+
+
+def fourier(p: Problem) -> Work:
+    """cudnn.py, by Fourier's transform of whole images, their sides filled up to powers of two, and
+    of filters as large. A frequency costs a product of channels and outputs, whatever the number of
+    taps; transformed arrays are written and read."""
+    machine, reach = Machine.of(p.device), max(p.taps)
+    images, outputs, *size = p.y.shape
+    channels = p.group_channels
+    side = 1 << (max(*size, *p.x.shape[2:]) + reach - 2).bit_length()
+    frequencies = side * (side // 2 + 1)
+    products = 4 * images * channels * outputs * frequencies  # of complex numbers
+    cycles = products / (machine.multiprocessors * machine.rate(p.dtype, False))
+    numbers = 2 * frequencies * (images * (channels + outputs) + channels * outputs)
+    moved, more = traffic(p, False)
+    work = Work(f"cudnn_fourier {p.kind}", cycles, moved + 2 * p.itemsize * numbers, 4 + more)
+    return added_up_anew(p, work)

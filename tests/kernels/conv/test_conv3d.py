@@ -29,7 +29,7 @@ class StandIn:
     """A plan of cuDNN's: sums in float64, one tap after another, on host memory in the strides it
     was told."""
 
-    workspace, __name__ = 16, "stand_in"
+    workspace, transformed, __name__ = 16, False, "stand_in"
 
     def __init__(
         self,
@@ -45,9 +45,10 @@ class StandIn:
         tf32,
         device,
         plan,
+        fourier,
         predicted,
     ):
-        assert not tf32 and not plan and not predicted and device == 0
+        assert not tf32 and not plan and not fourier and not predicted and device == 0
         self.calls, self.kind, self.dtype, self.tensors, self.bias = (
             calls,
             kind,
@@ -252,7 +253,7 @@ def test_which_volumes_go_to_the_library(fake, monkeypatch, x, w, groups, dtype,
     ran, lacks = [], set()
 
     class Found:
-        workspace, __name__ = 16, "found"
+        workspace, transformed, __name__ = 16, False, "found"
 
         def __init__(self, kind):
             self.kind = kind
@@ -316,7 +317,8 @@ def test_much_work_goes_to_the_library_where_gradients_follow(
 ):
     """Of 16-bit numbers, but for long sums of few results."""
     monkeypatch.setattr(cudnn, "available", lambda: True)
-    monkeypatch.setattr(cudnn, "convolution", lambda *_, **__: SimpleNamespace(workspace=16))
+    found_plan = SimpleNamespace(workspace=16, transformed=False)
+    monkeypatch.setattr(cudnn, "convolution", lambda *_, **__: found_plan)
     shape, found = (x[0], w[0], *x[2:]), []
     where = dict(stride=(1,) * 3, padding=(1,) * 6, dilation=(1,) * 3, groups=1)
 
@@ -337,7 +339,7 @@ def test_the_library_is_told_what_lies_how(monkeypatch):
     asked = []
 
     class Found:
-        workspace, __name__ = 16, "found"
+        workspace, transformed, __name__ = 16, False, "found"
 
     def convolution(kind, dtype, *tensors, bias, **where):
         asked.append(

@@ -9,7 +9,8 @@ need not be stored then, and what else it reads is there.
 Where more neighbours follow one another than a region may have, as the steps of an optimizer for
 each of a model's weights do, they are taken strand by strand: a *strand* is what results of the
 size of its operations lead to and from, the step of one weight. So no region ends within a step,
-whose results would be written for the next one to read.
+whose results would be written for the next one to read. A strand that is longer than a region, as
+the steps of a simulation, is cut where the fewest bytes go on: between its steps.
 
 Neighbours that have neither operands nor shapes in common would be kernels of their own in a region
 as well, and stay apart. So the sum of two gradients of a weight can move down to the next term, and
@@ -18,6 +19,7 @@ one kernel adds all of them.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from math import prod
 
@@ -38,9 +40,12 @@ class Region:
         What they make, and what they use, their own results included.
     domains : set of tuple of int
         The shapes of what they compute element by element, or reduce.
+    closed : bool
+        Whether a long strand is cut behind it: later nodes stay apart.
     """
 
-    def __init__(self, nodes: list[Node]):
+    def __init__(self, nodes: list[Node], closed: bool = False):
+        self.closed = closed
         self.nodes: list[Node] = []
         self.results: set[Block] = set()
         self.reads: set[Block] = set()
@@ -58,7 +63,7 @@ class Region:
 
     def before(self, other: Region) -> Region:
         """The region of these and the other's, which come after them."""
-        both = Region([])
+        both = Region([], other.closed)
         both.nodes = self.nodes + other.nodes
         both.results, both.reads = self.results | other.results, self.reads | other.reads
         both.domains = self.domains | other.domains
@@ -85,20 +90,23 @@ def regions(program: Program, joins: Callable[[Node], bool], most: int) -> list[
     items: list[Region | Node] = []
     users = Users(program)
     number = {id(node): k for k, node in enumerate(program.nodes)}
-    for node, rest in _by_strands(program.nodes, joins, most):
+    ordered = _by_strands(program.nodes, joins, most)
+    cuts = _cuts([node for node, rest in ordered if rest is None], most)
+    for node, rest in ordered:
+        closed = id(node) in cuts
         if not joins(node):
             items.append(node)
-        elif not _moved_up(items, node, number[id(node)], users, most):
-            items.append(_moved_down(items, Region([node]), most, rest))
+        elif closed or not _moved_up(items, node, number[id(node)], users, most):
+            items.append(_moved_down(items, Region([node], closed), most, rest or 0))
     return items
 
 
 def _by_strands(
     nodes: list[Node], joins: Callable[[Node], bool], most: int
-) -> list[tuple[Node, int]]:
-    """The nodes, and how many of its strand follow each; long runs of those that may be part of a
-    region strand by strand."""
-    ordered: list[tuple[Node, int]] = []
+) -> list[tuple[Node, int | None]]:
+    """The nodes, and how many of its strand follow each, None in a strand longer than a region;
+    long runs of those that may be part of a region strand by strand."""
+    ordered: list[tuple[Node, int | None]] = []
     run: list[Node] = []
     for node in [*nodes, None]:
         if node is not None and joins(node):
@@ -111,7 +119,7 @@ def _by_strands(
     return ordered
 
 
-def _strands(run: list[Node], most: int) -> list[tuple[Node, int]]:
+def _strands(run: list[Node], most: int) -> list[tuple[Node, int | None]]:
     """Nodes that follow one another strand by strand, each where its last node stood, or others
     need something of it; and how many follow each, with what they need. Strands that do not fit
     into a region stay as they are."""
@@ -131,7 +139,7 @@ def _strands(run: list[Node], most: int) -> list[tuple[Node, int]]:
     members: dict[int, list[int]] = {}
     for k in range(len(run)):
         members.setdefault(first(k), []).append(k)
-    out: list[tuple[Node, int]] = []
+    out: list[tuple[Node, int | None]] = []
     there = [False] * len(run)
     for k in range(len(run)):
         whole = members[first(k)]
@@ -142,8 +150,30 @@ def _strands(run: list[Node], most: int) -> list[tuple[Node, int]]:
         else:
             continue
         fits = len(taken) <= most
-        out += [(run[i], len(taken) - 1 - at if fits else 0) for at, i in enumerate(taken)]
+        long = None if len(whole) > most else 0
+        out += [
+            (run[i], len(taken) - 1 - at if fits and long == 0 else long)
+            for at, i in enumerate(taken)
+        ]
     return out
+
+
+def _cuts(nodes: list[Node], most: int) -> set[int]:
+    """Behind which of the nodes of long strands, by their ids, a region ends: where the fewest
+    bytes go on, of the places that leave a region at least half full."""
+    made = {block: k for k, node in enumerate(nodes) for block in node.results}
+    last = {block: k for k, node in enumerate(nodes) for block in node.used if block in made}
+    change = [0] * (len(nodes) + 1)  # of the bytes that go on, behind each node
+    for block, k in last.items():
+        change[made[block]] += block.layout.nbytes
+        change[k] -= block.layout.nbytes
+    wide = list(itertools.accumulate(change))
+    found, start = set[int](), 0
+    while len(nodes) - start > most:
+        at = min(range(start + most // 2, start + most), key=lambda k: (wide[k], -k))
+        found.add(id(nodes[at]))
+        start = at + 1
+    return found
 
 
 def _before(k: int, before: list[list[int]], there: list[bool]) -> list[int]:
@@ -180,7 +210,7 @@ def _moved_up(items: list[Region | Node], node: Node, k: int, users: Users, most
         return False
     for item in reversed(items[-FAR:]):
         if isinstance(item, Region) and not ends.isdisjoint(item.results):
-            fits = len(item.nodes) < most
+            fits = len(item.nodes) < most and not item.closed
             if fits:
                 item.add(node)
             return fits
@@ -212,6 +242,7 @@ def _moved_down(items: list[Region | Node], region: Region, most: int, rest: int
         room = most - len(nodes) - len(region.nodes)
         if (
             isinstance(item, Region)
+            and not item.closed
             and room >= (0 if _leads_to(item, region) else rest)
             and (
                 not item.results.isdisjoint(region.reads)

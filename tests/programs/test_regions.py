@@ -60,6 +60,25 @@ def test_terms_of_a_sum_are_added_at_once() -> None:
         np.testing.assert_array_equal(a, b)
 
 
+def test_a_long_strand_is_cut_between_its_steps() -> None:
+    """Where one array goes on, not three. Regions are at least half full."""
+
+    def steps(x, y):
+        for _ in range(12):
+            a, b, c = cm.sin(x), cm.cos(x), cm.tanh(x)
+            x = a * b + c * y
+        return x
+
+    program = traced(steps, cm.ones((5, 3)), cm.full((5, 3), 0.5))
+    items = [item for item in regions(program, elementwise, 16) if isinstance(item, Region)]
+    assert [len(item.nodes) for item in items] == [12] * 6
+    assert [node.name for item in items for node in item.nodes][11::12] == ["add"] * 6
+    arrays = cm.full((5, 3), 0.3), cm.full((5, 3), 0.5)
+    nodes = [node for item in items for node in item.nodes]
+    for a, b in zip(run(with_nodes(program, nodes), arrays), run(program, arrays), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_alike_neighbours_are_one_region() -> None:
     """Others between them, of other shapes, are one as well."""
 

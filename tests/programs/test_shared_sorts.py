@@ -67,13 +67,13 @@ def kept_rows(x, y, one, other):
     return cm.index_add(zeros, one, rows), cm.index_add(zeros, one, more), rows, table
 
 
-def compared(function) -> Program:
-    """The program on an emulated GPU, whose values are NumPy's in float64, nearly."""
+def compared(function, device: str = "emulated") -> Program:
+    """The program on a GPU, emulated by default, whose values are NumPy's in float64, nearly."""
     x, y, one, other = arrays()
     with cm.device("cpu"):
         given = [cm.asarray(a) for a in (x.astype(np.float64), y.astype(np.float64), one, other)]
         wanted = [np.asarray(each) for each in function(*given)]
-    with on("emulated"):
+    with on(device):
         jitted = cm.jit(function)
         for _ in range(3):
             found = jitted(*map(cm.asarray, (x, y, one, other)))
@@ -106,6 +106,12 @@ def test_rows_are_read_where_an_index_chooses_them() -> None:
     assert names(program).count("index_add (places)") == 1
     assert not {"add_at", "copy"} & {*names(program)}
     assert "sums: 4 by an index write into no copy" in program.notes
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("function", [sums, by_gradients, spread, kept_rows])
+def test_on_a_gpu(function) -> None:
+    compared(function, "cuda")
 
 
 def test_rows_that_others_need_are_written() -> None:

@@ -108,10 +108,18 @@ def placed_parts(program: Program, joins: Callable[[Node], bool]) -> Program:
     Program
         The program itself where there are none.
     """
+    left = True  # some are made of others, which come first
+    while left:
+        program, left = _placed_parts(program, joins)
+    return program
+
+
+def _placed_parts(program: Program, joins: Callable[[Node], bool]) -> tuple[Program, bool]:
+    """`placed_parts`, but for arrays made of such as were found here; whether there are some."""
     users = Users(program)
     nodes: list[Node | None] = list(program.nodes)
     after: dict[int, list[Node]] = {}
-    count = 0
+    count, left = 0, False
     for k, node in enumerate(program.nodes):
         found = _parts(program, users, k, joins)
         if found is None:
@@ -128,6 +136,9 @@ def placed_parts(program: Program, joins: Callable[[Node], bool]) -> Program:
         if written or not (all(near) if covered else len(parts) > 1 or any(near)):
             continue
         if any([users.changes(part.view, k - 1, last) for part in parts]):
+            continue
+        if any([nodes[i] is not program.nodes[i] for i in dropped]):
+            left = True
             continue
         for i in dropped:
             nodes[i] = None
@@ -146,11 +157,11 @@ def placed_parts(program: Program, joins: Callable[[Node], bool]) -> Program:
         after[last] = [new for new in made.values() if isinstance(new, Node)]
         count += 1
     if not count:
-        return program
+        return program, False
     ordered = [n for i, node in enumerate(nodes) for n in [node, *after.get(i, ())]]
     out = rebuilt(program, [node for node in ordered if node is not None])
     out.notes.append(f"parts: {count} arrays are read as parts among zeros")
-    return out
+    return out, left
 
 
 def _parts(

@@ -227,8 +227,20 @@ class Graphed:
             return self._run(kind, structure, leaves, arrays, hosted, device)
 
     def alike(self, arrays: list[ndarray]) -> Any:
-        """A call with arrays on one GPU, for a caller who calls it with such alone that differ in
-        their addresses from call to call, and nothing else."""
+        """Call the function with arrays on one GPU, as a caller does who calls it so alone.
+
+        From call to call they differ in their addresses, and in nothing else.
+
+        Parameters
+        ----------
+        arrays : list of ndarray
+            The arguments.
+
+        Returns
+        -------
+        object
+            What the function returns.
+        """
         if not arrays:
             return self()
         stream.refuse_capture("graph", "graphs do not nest")

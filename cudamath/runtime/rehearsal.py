@@ -182,8 +182,18 @@ class _Convolution:
 
     workspace, __name__ = 0, "cudnn_convolution"
 
+    def __init__(self, transformed: bool):
+        self.transformed = transformed
+
     def __call__(self, *_: Any) -> None:
         raise AssertionError("rehearsal: nothing runs")
+
+
+def _convolution(
+    kind: str, dtype: Any, x: Any, w: Any, *_: Any, fourier: bool = False, **__: Any
+) -> _Convolution:
+    """`cudnn.convolution`, by a transform where it may be."""
+    return _Convolution(fourier or cudnn.hides_transforms(kind, dtype, x.shape, w.shape))
 
 
 class _Recurrent:
@@ -209,7 +219,7 @@ def libraries(*there: str) -> Iterator[None]:
         (cublas, "available", lambda: "cublas" in there),
         (cublas, "multiplies_float8", lambda outer: "cublas" in there),
         (cudnn, "available", lambda: "cudnn" in there),
-        (cudnn, "convolution", lambda *_, **__: _Convolution()),
+        (cudnn, "convolution", _convolution),
         (cudnn_recurrent, "available", lambda: "cudnn" in there),
         (cudnn_recurrent, "recurrent", lambda *_: _Recurrent()),
     ]

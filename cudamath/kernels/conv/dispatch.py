@@ -556,7 +556,7 @@ FORWARD = (
     ),
     Version(
         "fprop_space_to_depth",
-        "conv.space_to_depth.forward",
+        "conv.space_to_depth.fprop_wgrad.forward",
         folds_2x2,
         reason=FOLDED,
         work=work.space_to_depth,
@@ -608,7 +608,7 @@ INPUT_GRADIENT = (
     ),
     Version(
         "dgrad_space_to_depth",
-        "conv.dgrad_space_to_depth.input_gradient",
+        "conv.space_to_depth.dgrad.input_gradient",
         folds_4x4,
         reason=FOLDED,
         work=work.space_to_depth,
@@ -683,7 +683,7 @@ WEIGHT_GRADIENT = (
     ),
     Version(
         "wgrad_space_to_depth",
-        "conv.space_to_depth.weight_gradient",
+        "conv.space_to_depth.fprop_wgrad.weight_gradient",
         folds_2x2,
         reason=FOLDED,
         work=work.space_to_depth,

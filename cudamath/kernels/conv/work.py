@@ -171,8 +171,8 @@ def sm80(p: Problem) -> Work:
 
 
 def space_to_depth(p: Problem) -> Work:
-    """space_to_depth.py and dgrad_space_to_depth.py: folded pixels have 16 channels (of 2 x 2), or
-    the filters 16 times the outputs (4 x 4); each array is copied once more."""
+    """Folded pixels have 16 channels (of 2 x 2), or the filters 16 times the outputs (4 x 4); each
+    array is copied once more."""
     machine = Machine.of(p.device)
     fold = 4 if p.kind == "input" else 2
     taps = math.prod(blocks(n, fold) + 1 for n in p.taps)

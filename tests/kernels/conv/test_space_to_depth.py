@@ -1,6 +1,6 @@
 """Convolutions over folded images: every two by two pixels one pixel of four times the channels
-(kernels/conv/space_to_depth.py), and gradients of images, every four by four pixels one
-(kernels/conv/dgrad_space_to_depth.py)."""
+(kernels/conv/space_to_depth/fprop_wgrad.py), and gradients of images, every four by four pixels one
+(kernels/conv/space_to_depth/dgrad.py)."""
 
 import functools
 
@@ -11,9 +11,10 @@ import cudamath as cm
 from cudamath.core.dispatch.plan import Plan
 from cudamath.core.layout import Layout
 from cudamath.kernels.conv import cudnn as conv_cudnn
-from cudamath.kernels.conv import dgrad_space_to_depth, direct, space_to_depth, wgrad_simt
+from cudamath.kernels.conv import direct, wgrad_simt
 from cudamath.kernels.conv import dispatch as conv_dispatch
 from cudamath.kernels.conv.problem import Problem
+from cudamath.kernels.conv.space_to_depth import dgrad, fprop_wgrad
 from cudamath.runtime import cudnn
 from cudamath.runtime.device import assume
 from cudamath.testing import layout_of, simulate
@@ -66,9 +67,9 @@ def test_folded_convolution_in_the_simulator(x_shape, w_shape, padding, last, mo
         abs(x), abs(w), abs(b), stride=2, padding=padding, grad=abs(g)
     )
     lx, lw, lb, lg = map(layout_of, (x, w, b, g))
-    plan = space_to_depth.forward(Problem.forward(lx, lw, lb, **where), convolve=direct.forward)
+    plan = fprop_wgrad.forward(Problem.forward(lx, lw, lb, **where), convolve=direct.forward)
     check(simulate(plan, x, w, b), y, y_size, F16, "y")
-    plan = space_to_depth.weight_gradient(
+    plan = fprop_wgrad.weight_gradient(
         Problem.weight_gradient(lg, lx, kernel=w_shape[2:], **where), convolve=wgrad_simt.direct
     )
     check(simulate(plan, g, x), dw, dw_size, F16, "dw")
@@ -195,7 +196,7 @@ def test_folded_gradient_in_the_simulator(case, last):
         g, w = (np.ascontiguousarray(a.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2) for a in (g, w))
     grad, weight = layout_of(g), layout_of(w)
     problem = Problem.input_gradient(grad, weight, size=expected.shape[2:], **options)
-    plan = dgrad_space_to_depth.input_gradient(problem, convolve=direct.forward)
+    plan = dgrad.input_gradient(problem, convolve=direct.forward)
     names = [step.kernel.__name__ for step in plan.steps]
     assert names[0] == "fold_filters" and "unfold_images" in names[2:]
     check(simulate(plan, g, w), expected, size, F16, "folded")
@@ -239,7 +240,7 @@ def test_folded_gradient_by_older_tensor_cores(case):
 @pytest.mark.parametrize("before", [0, 1, 3, 12])
 def test_taps_of_folded_rows(taps, stride, before):
     """Every row of dx meets all those rows of dy that the definition says, and each at one tap."""
-    along = dgrad_space_to_depth.axis(taps, stride, before)
+    along = dgrad.axis(taps, stride, before)
     for h in range(40):
         i, a = divmod(h, 4)
         met = {}

@@ -42,18 +42,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
-from ...core.dispatch.plan import Plan
-from ...core.dispatch.steps import Launch
-from ...core.layout import is_channels_last
-from ..compiler.lazy_numba import SIMULATOR, cuda
-from ..copy.channels_last import ReorderedPlan, as_channels_last
-from ..lib.codec import codec
-from ..lib.integers import blocks
-from ..lib.plan_edit import renumber
-from ..lib.vector_io import reader, writer
-from . import fprop_dgrad_sm80, fprop_dgrad_sm90
-from .problem import Problem, add_bias
+from ....core.dispatch.arguments import ArrayArg, Input, Output, Temp
+from ....core.dispatch.plan import Plan
+from ....core.dispatch.steps import Launch
+from ....core.layout import is_channels_last
+from ...compiler.lazy_numba import SIMULATOR, cuda
+from ...copy.channels_last import ReorderedPlan, as_channels_last
+from ...lib.codec import codec
+from ...lib.integers import blocks
+from ...lib.plan_edit import renumber
+from ...lib.vector_io import reader, writer
+from .. import fprop_dgrad_sm80, fprop_dgrad_sm90
+from ..problem import Problem, add_bias
 
 FOLD = 4  # pixels along each axis that become one
 FILTERS, ACROSS = 64, 64  # threads of a block: along the planes of dy, and along a row of z

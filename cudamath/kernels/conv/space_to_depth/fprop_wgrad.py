@@ -22,7 +22,7 @@ On an H200, 64 images of 3 x 224 x 224 channels last, bfloat16 (cuDNN in bracket
 x 7 taps, forward 221 us (456), weight gradient 274 (304); 32 of 3 x 3, 86 (127) and 64 (148). 16
 images of 3 x 64 x 64, forward 16 (11): three launches.
 
-(The gradient of images: dgrad_space_to_depth.py.) A block makes a row of z, and a thread a pixel:
+(The gradient of images: dgrad.py.) A block makes a row of z, and a thread a pixel:
 threads write pixels side by side, 16 bytes at once. Zeros times an infinity of x are NaN: an
 infinity reaches the outputs one pixel further. The floor is memory: read x, write y.
 """
@@ -35,19 +35,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.dispatch.arguments import ArrayArg, Input, Output, Temp
-from ...core.dispatch.plan import Plan
-from ...core.dispatch.steps import Launch
-from ...core.layout import Layout
-from ..compiler.lazy_numba import cuda
-from ..copy.channels_last import as_channels_last
-from ..lib.codec import codec
-from ..lib.integers import blocks
-from ..lib.plan_edit import renumber
-from ..lib.vector_io import writer
-from ..lib.widths import vector_width
-from . import fprop_dgrad_sm90, wgrad_sm90, wgrad_sm90_shared_taps
-from .problem import Pair, Problem
+from ....core.dispatch.arguments import ArrayArg, Input, Output, Temp
+from ....core.dispatch.plan import Plan
+from ....core.dispatch.steps import Launch
+from ....core.layout import Layout
+from ...compiler.lazy_numba import cuda
+from ...copy.channels_last import as_channels_last
+from ...lib.codec import codec
+from ...lib.integers import blocks
+from ...lib.plan_edit import renumber
+from ...lib.vector_io import writer
+from ...lib.widths import vector_width
+from .. import fprop_dgrad_sm90, wgrad_sm90, wgrad_sm90_shared_taps
+from ..problem import Pair, Problem
 
 Planner = Callable[[Problem], Plan | None]
 THREADS = 128

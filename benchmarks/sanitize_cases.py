@@ -16,6 +16,7 @@ import numpy as np
 
 import cudamath as cm
 from benchmarks.accuracy import ELEMENTWISE, ROWS, Array, gradients, numbers
+from cudamath.core.dispatch.op import registry
 
 Calls = dict[str, Callable[[], Any]]
 LARGEST = 1 << 21  # elements of an array of a plan by name: the tools slow kernels by tens
@@ -576,6 +577,17 @@ def versions() -> Calls:
     }
 
 
+def sums_of_chosen_rows() -> Any:
+    """What a program makes of sums by one index over rows that another index chose."""
+    index, rows = (cm.asarray(np.random.default_rng(k).integers(0, 40, 500)) for k in range(2))
+    keys, order = registry["index_add (places)"](index, rows=40)
+    sources = registry["index_add (sources)"](rows, order, rows=40)
+    return [
+        registry["index_add (chosen sums)"](array(40, 16), keys, sources, *weights, shape=(40, 16))
+        for weights in ((), (array(500),))
+    ]
+
+
 def families() -> Calls:
     """One call of every other family, through the public functions."""
     x, small, i = (
@@ -607,6 +619,7 @@ def families() -> Calls:
             cm.add_at(x.copy(), i, x[:50]),
             cm.add_at(array(3, 70), cm.zeros(3000, dtype="int64"), array(70)),
         ),
+        "sums of chosen rows": sums_of_chosen_rows,
         "ranks": lambda: (
             cm.sort(x.reshape(-1)[:3000]),
             cm.topk(x[:20], 5),

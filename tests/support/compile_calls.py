@@ -311,7 +311,8 @@ def arrays(t: np.dtype) -> None:
                 how = {"width": 600, "most": most}
                 registry["product_lengths"](places, starts, places, starts, *rows, **how)
                 registry["product_rows"](*matrix, *matrix, starts, *rows, stored=90, **how)
-            places = registry["index_add (places)"](many, rows=3000)  # of programs alone
+            # of programs alone
+            places = registry["index_add (places)"](many, rows=3000)
             registry["index_add (sums)"](made((2000, 512), t), *places, shape=(3000, 512))
             if t in (np.dtype("f4"), np.dtype("f8")):
                 sources = registry["index_add (sources)"](many, places[1], rows=2000)
@@ -736,6 +737,8 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             plan(layers, c, *[new(80, 256, dtype=t)] * 3, *[bias] * 3)
             turned = Layout.of((80, 256), (2, 160), np.dtype(t), 0)
             plan(layers, c, *[turned] * 3)
+            rows, layer = cm.zeros((64, 256), t), cm.zeros((80, 256), t)
+            registry["linears"](rows, layer, layer, activation="", count=2)
             for activation, version in (
                 ("gelu", "sm90 128x128 pingpong"),
                 ("silu", "sm90 128x128 pingpong"),

@@ -394,6 +394,7 @@ class RandomProgram:
             self.instructions.append((str(kind), name, x, y))
             count += kind != "write"
         self.returned = sorted({int(i) for i in rng.integers(0, count, 3)})
+        self.nudge = 0.0  # by how much of itself each element of an argument is off, at most
 
     def arrays(self, call: int) -> list[np.ndarray]:
         """The elements of the arguments of a call."""
@@ -406,6 +407,8 @@ class RandomProgram:
         rows, columns = self.shape
         for form, a in zip(self.forms, self.arrays(call), strict=True):
             a = a if dtype is None else a.astype(dtype)
+            if self.nudge:
+                a = a * (1 + self.nudge * np.random.default_rng(call).uniform(-1, 1, a.shape))
             if form == "transposed":
                 out.append(cm.array(np.ascontiguousarray(a.T)).T)
             elif form == "part":

@@ -168,19 +168,19 @@ def check_close(program: RandomProgram) -> set[str]:
             error = np.abs(a - c).max()
             bound = 8 * np.abs(b - c).max() * step / EPSILON[rounded] + 64 * step * size
             if not error <= bound:
-                others = [_read_at(nudged, truth, exact, k) for nudged in _nudged(program, rounded)]
+                others = [_read_at(nudged, truth, exact, k) for nudged in _nudged(program, step)]
                 moved = max([np.abs(other[there] - c).max() for other in others])
-                bound = max(bound, 8 * moved * step / EPSILON[rounded])
+                bound = max(bound, 8 * moved)
             assert error <= bound, (program, a, b, c)
     return _passes(program, jitted)
 
 
-def _nudged(program: RandomProgram, rounded: str) -> list[list[list[np.ndarray]]]:
+def _nudged(program: RandomProgram, step: float) -> list[list[list[np.ndarray]]]:
     """Outcomes of the float64 program on the CPU whose arguments are off by a spacing."""
     found = []
     with cm.device("cpu"), np.errstate(all="ignore"):
         for times in (1, -1, 0.7):
-            program.nudge = times * EPSILON[rounded]
+            program.nudge = times * step
             found.append(outcomes(program, False, "float64")[0])
     program.nudge = 0.0
     return found

@@ -7,7 +7,6 @@ import pytest
 
 import cudamath as cm
 from cudamath.core.layout import Layout
-from cudamath.kernels.compiler.lazy_numba import SIMULATOR
 from cudamath.kernels.conv import dispatch
 from cudamath.kernels.conv.problem import Problem
 from cudamath.runtime.device import assume
@@ -110,8 +109,6 @@ def test_versions_in_the_simulator(name, kind):
 @pytest.mark.parametrize("name", CASES)
 def test_versions_on_the_gpu(name, kind, last):
     """All that support the problem there, those of libraries too."""
-    if SIMULATOR:
-        pytest.skip("the GPU's")
     case, ran = CASES[name], []
     problem, _ = asked(kind, case, last)
 
